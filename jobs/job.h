@@ -148,6 +148,14 @@ struct kind {
      */
     enum tw_err (*open_load)(struct store *ledger, const char *ledger_table,
         struct slice job, struct slice id, struct retry_call *call, bool *ret);
+    /*
+     * additions (NULL: none): the key of a list of rules, in a job's map and in
+     * each of its rules, to which rules may be added while a run is open: the
+     * run then starts over under the new definition. After any other change of
+     * the definition, and of every kind without additions, the run is held
+     * until a person accepts the change (worker/run/bound.h).
+     */
+    const char *additions;
     const struct kind_arg *args; /* NULL: none */
     size_t arg_count;
     /* The configuration keys of the kind's jobs, one section per map, for
@@ -242,7 +250,14 @@ struct job {
     size_t arg_count;
     char hash[17];        /* hash of the settings that decide what a run
                            * changes, in hex; a checkpoint with another hash is
-                           * not used */
+                           * not used, and a run that began with another hash
+                           * may be held (worker/run/bound.h) */
+    const char *parts;    /* if the kind has additions: a hash of 16 hex digits
+                           * for the job's map without its rules, then one for
+                           * each rule, without the rules in it, together with
+                           * the maps around it. A run to whose definition only
+                           * rules were added has all of its hashes here. NULL:
+                           * none */
     const char *unset;    /* name of an environment variable that the job needs
                            * and that is not set; NULL: none */
     const char *failures; /* folder of failed entities; NULL: none */

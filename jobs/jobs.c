@@ -26,6 +26,8 @@ static const struct kind *const KINDS[] = {
 #define KIND_COUNT (sizeof(KINDS) / sizeof(KINDS[0]))
 #define JOB_NAME_MAX 64
 #define JOB_MAX_ARGS 32
+/* The ledger stores the parts of a definition. A job with more has none. */
+#define PARTS_MAX_BYTES 16384
 
 const struct kind *const *jobs_kinds(size_t *ret_count)
 {
@@ -263,16 +265,88 @@ static void canonical(
         canonical(node->items[i], false, false, to);
 }
 
-static void hash_definition(const struct yaml_node *node, char to[17])
+static void hash_text(const struct buf *text, char to[17])
 {
     unsigned char digest[CRYPTO_SHA256_BYTES];
+
+    crypto_sha256(buf_slice(text), digest);
+    text_hex(to, digest, 8);
+}
+
+static void hash_definition(const struct yaml_node *node, char to[17])
+{
     struct buf text;
 
     buf_init(&text, SIZE_MAX / 2);
     canonical(node, true, false, &text);
-    crypto_sha256(buf_slice(&text), digest);
-    text_hex(to, digest, 8);
+    hash_text(&text, to);
     buf_done(&text);
+}
+
+/* Is this a key of a job that decides when a run works, not which entities it
+ * changes? Such a key is part of the hash, because a run with a checkpoint must
+ * start over if it changes; but it is in none of the parts, so that the run
+ * does so by itself. */
+static bool is_key_of_time(const struct yaml_node *key)
+{
+    return slice_is(key->text, "settle");
+}
+
+/* Hash a map without its list of rules, together with `above`, the hash of the
+ * map around it. */
+static void hash_part(const struct yaml_node *node, bool top, const char *list,
+    const char *above, char to[17])
+{
+    struct buf text;
+
+    buf_init(&text, SIZE_MAX / 2);
+    buf_add_format(&text, "%s;", above);
+    for (size_t i = 0; i < node->count; i++) {
+        const struct yaml_node *key = node->keys[i];
+
+        if (slice_is(key->text, list) ||
+            (top && (is_free_key(key) || is_key_of_time(key))))
+            continue;
+        canonical(key, false, false, &text);
+        canonical(node->items[i], false, false, &text);
+    }
+    hash_text(&text, to);
+    buf_done(&text);
+}
+
+/* Append the hashes of a map, of its rules, and of their rules. What is no map
+ * or no list is reported by the loader of the kind. */
+static void add_parts(const struct yaml_node *node, bool top, const char *list,
+    const char *above, struct buf *to)
+{
+    const struct yaml_node *rules = yaml_get(node, list);
+    char hash[17];
+
+    if (node->type != YAML_MAP)
+        return;
+    hash_part(node, top, list, above, hash);
+    buf_add_text(to, hash);
+    if (!rules || rules->type != YAML_LIST)
+        return;
+    for (size_t i = 0; i < rules->count; i++)
+        add_parts(rules->items[i], false, list, hash, to);
+}
+
+/* Returns what struct job's parts are for the job's map. */
+static const char *parts_of(
+    const struct yaml_node *node, const struct kind *kind, struct arena *arena)
+{
+    const char *parts = NULL;
+    struct buf text;
+
+    if (!kind->additions)
+        return NULL;
+    buf_init(&text, PARTS_MAX_BYTES);
+    add_parts(node, true, kind->additions, "", &text);
+    if (!text.overflow)
+        parts = arena_copy(arena, buf_slice(&text)).at;
+    buf_done(&text);
+    return parts;
 }
 
 /* ---- jobs ---- */
@@ -423,6 +497,7 @@ static bool load_job(const struct yaml_node *name, const struct yaml_node *node,
     add_kind_args(node, job, arena, problems);
     job->unset = loader.unset;
     hash_definition(node, job->hash);
+    job->parts = parts_of(node, job->kind, arena);
     return problems->errors == errors && job->settings;
 }
 

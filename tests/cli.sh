@@ -1753,6 +1753,56 @@ finish_says_what_must_happen_before() {
     wait "$pid" || fail "SIGTERM ends the worker with $?"
 }
 
+purging() {
+    cat >"$1" <<YAML
+stores: {main: {embedded: purging.db}}
+worker: {queues: [{name: tableward}], visibility_timeout: 2s}
+jobs:
+  purge: {kind: delete, table: $2, all: true}
+YAML
+}
+
+# The other table was emptied, without a word.
+a_changed_definition_is_accepted_by_a_person() {
+    rm -f purging.db*
+    purging scratch.yaml Scratch
+    purging accounts.yaml Accounts
+    run 0 import Accounts anna.jsonl --config accounts.yaml
+    run 0 enqueue purge --id r1 --config scratch.yaml
+    run 1 worker --drain --config scratch.yaml
+    # Of many failed runs, one whose job has changed is left.
+    run 1 poison retry --all --config accounts.yaml
+    says 'the definition of job purge has changed since run r1 began: restore it, or accept the new one with `poison retry r1`'
+    run 0 poison retry --all --config scratch.yaml
+    prints '^r1 is queued again$'
+    [ ! -s err ] || fail "it speaks of a change: $(cat err)"
+    # A paused run is held first, so that a person reads what has changed.
+    run 0 pause r1 --config scratch.yaml
+    run 0 resume r1 --config accounts.yaml
+    prints '^r1 is queued$'
+    says 'the definition of job purge has changed since run r1 began: a worker will hold the run; then restore the definition, or repeat `tableward resume r1` to accept it'
+    run 75 worker --drain --config accounts.yaml
+    run 0 status r1 --config accounts.yaml
+    prints '^state +held: definition'
+    prints 'the run began with Scratch \(store main\), the job has Accounts \(store main\) now'
+    run 0 count Accounts --config accounts.yaml
+    prints '^1$'
+    # Restored: it fails as before.
+    run 0 resume r1 --config scratch.yaml
+    run 1 worker --drain --config scratch.yaml
+    run 64 poison retry r1 --accept-definition --config accounts.yaml
+    run 0 poison retry --all --accept-definition --config accounts.yaml
+    says 'runs that start over, because the definition of their job has changed since they began: 1$'
+    run 0 pause r1 --config accounts.yaml
+    run 0 resume r1 --config scratch.yaml
+    run 1 worker --drain --config scratch.yaml
+    run 0 poison retry r1 --config accounts.yaml
+    says 'the definition of job purge has changed since run r1 began: the run starts over under the present one'
+    run 0 worker --drain --config accounts.yaml
+    run 0 count Accounts --config accounts.yaml
+    prints '^0$'
+}
+
 accepting() {
     rm -f accepting.db*
     cat >accepting.yaml <<'YAML'
@@ -2517,6 +2567,7 @@ failed_runs_that_no_worker_can_take_are_not_forgotten a_refused_message_is_not_r
 open_runs_without_queue_or_job_are_named a_refused_message_is_not_read_as_another_job_s
 a_run_of_a_renamed_queue_is_moved a_refused_message_is_not_read_as_another_job_s
 finish_says_what_must_happen_before a_refused_message_is_not_read_as_another_job_s
+a_changed_definition_is_accepted_by_a_person a_refused_message_is_not_read_as_another_job_s
 deletes_are_accepted_of_a_run_that_exists
 a_dry_run_says_that_the_run_would_be_refused a_refused_message_is_not_read_as_another_job_s
 a_store_that_is_not_there_is_69 init_writes_what_works

@@ -724,6 +724,7 @@ const struct kind cascade_delete_kind = {
     .summary = "deletes an entity and everything under it",
     .destructive = true,
     .has_parent = true,
+    .additions = "children",
     .sections = SECTIONS,
     .load = cascade_delete_load,
     .link = cascade_link,

@@ -427,14 +427,16 @@ VIRTUAL_BENCH_TEST(who_is_overtaken_puts_no_copy)
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
 }
 
-static void leave_ending(
-    struct workbench *bench, const char *id, const char *ending)
+#define ACCEPTED "~0123456789abcdef:"
+
+static void leave_ending(struct workbench *bench, const char *id,
+    const char *ending, const char *definition)
 {
     struct ledger_run *run = workbench_football(bench, id);
 
     run->queue = slice_of(BENCH_QUEUE);
     run->epoch = 2;
-    run->definition = slice_of("another");
+    run->definition = slice_of(definition);
     run->ending = slice_of(ending);
     assert_ok(workbench_store_run(bench, run));
 }
@@ -452,7 +454,7 @@ VIRTUAL_BENCH_TEST(an_ending_of_another_attempt_means_nothing)
         char id[16];
 
         (void)snprintf(id, sizeof(id), "r%u", i);
-        leave_ending(bench, id, endings[i]);
+        leave_ending(bench, id, endings[i], ACCEPTED "another");
         assert_int_equal(attempt_id(bench, id, false).state, LEDGER_SUCCEEDED);
         assert_int_equal(bench->attempts, i + 1);
         run = workbench_stored(bench, JOB, id);
@@ -466,7 +468,7 @@ VIRTUAL_BENCH_TEST(a_run_that_ends_waits_for_no_definition)
     struct ledger_run *run;
 
     bench->kind.table_job = true;
-    leave_ending(bench, "r1", "2 poisoned it was so");
+    leave_ending(bench, "r1", "2 poisoned it was so", "another");
     assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
     assert_int_equal(bench->attempts, 0);
     run = read_run(bench);
@@ -1047,7 +1049,7 @@ BENCH_SCRIPT(starts_over)
 
 BENCH_TEST(a_checkpoint_of_another_definition_is_not_used)
 {
-    leave_run(bench, "", 0, 0, "ffffffffffffffff");
+    leave_run(bench, "", 0, 0, ACCEPTED "ffffffffffffffff");
     bench->script = starts_over;
     assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
     assert_int_equal(bench->attempts, 1);

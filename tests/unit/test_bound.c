@@ -49,36 +49,55 @@ static struct slice accounts_of(
     return bound_accounts(&job, &all, &scratch);
 }
 
+/* The number of digits of all ACCOUNTs. */
+static size_t digits_of(struct slice accounts)
+{
+    const char *space = memchr(accounts.at, ' ', accounts.len);
+
+    assert_non_null(space);
+    return (size_t)(space - accounts.at) - 1;
+}
+
 SCRATCH_TEST(the_accounts_are_those_of_the_stores_that_the_job_uses)
 {
     static const size_t BOTH[] = {0, 1, 0}, TURNED[] = {1, 0}, FIRST[] = {0};
     struct slice both = accounts_of("x", "y", 3, BOTH);
 
-    assert_int_equal(both.len, 1 + 2 * 16);
+    assert_int_equal(digits_of(both), 2 * 16);
     assert_true(slice_equal(both, accounts_of("x", "y", 2, BOTH)));
     assert_true(slice_equal(both, accounts_of("y", "x", 2, TURNED)));
     assert_false(slice_equal(both, accounts_of("y", "x", 2, BOTH)));
-    assert_int_equal(accounts_of("x", "x", 2, BOTH).len, 1 + 16);
-    assert_int_equal(accounts_of("x", NULL, 1, FIRST).len, 1 + 16);
+    assert_int_equal(digits_of(accounts_of("x", "x", 2, BOTH)), 16);
+    assert_int_equal(digits_of(accounts_of("x", NULL, 1, FIRST)), 16);
     assert_int_equal(accounts_of("x", NULL, 2, BOTH).len, 0); /* not known */
 }
 
-/* Two workers, one in the account's network: they continue each other's runs.
- */
-SCRATCH_TEST(an_account_is_the_same_under_two_hosts)
+/* Two Azurites, two clouds: their accounts may have one name. */
+SCRATCH_TEST(an_account_is_its_name_and_its_host)
 {
+    static const struct {
+        const char *name, *host;
+    } ACCOUNTS[] = {
+        {"acct", "acct.table.core.windows.net"},
+        {"acct", "acct.table.core.usgovcloudapi.net"},
+        {"other", "acct.table.core.windows.net"},
+        {NULL, "acct.table.core.windows.net"},
+        {"acct", "acct.table.core.windows.net"}, /* the first one */
+    };
     static const size_t FIRST[] = {0};
-    struct slice accounts[3];
+    struct slice accounts[5];
 
-    for (size_t i = 0; i < 3; i++) {
-        account_name = i < 2 ? "acct" : "other";
-        accounts[i] =
-            accounts_of(i == 0 ? "acct.table.core.windows.net" : "10.0.0.4",
-                NULL, 1, FIRST);
+    for (size_t i = 0; TEST_EACH(i, ACCOUNTS); i++) {
+        account_name = ACCOUNTS[i].name;
+        accounts[i] = accounts_of(ACCOUNTS[i].host, NULL, 1, FIRST);
+        for (size_t other = 0; other < i; other++)
+            assert_int_equal(slice_equal(accounts[other], accounts[i]),
+                other == 0 && i == 4);
     }
     account_name = NULL;
-    assert_true(slice_equal(accounts[0], accounts[1]));
-    assert_false(slice_equal(accounts[0], accounts[2]));
+    assert_true(
+        slice_is((struct slice){accounts[0].at + 17, accounts[0].len - 17},
+            " Blogs (acct at acct.table.core.windows.net)"));
 }
 
 static void bind(struct ledger_run *run, const char *accounts)
@@ -119,23 +138,143 @@ SCRATCH_TEST(another_account_under_the_same_text_is_a_change)
     }
 }
 
+#define OTHER "fedcba9876543210"
+#define HASH "0123456789abcdef"
+
 /* A store that cannot be opened now does not loosen what the run is bound to.
  */
 SCRATCH_TEST(accounts_that_are_not_known_leave_the_former_ones)
 {
     struct ledger_run run;
 
-    bind(&run, "." ONE);
+    bind(&run, "." ONE " Blogs (x)");
     bound_set(&run, &job, slice_of(""));
-    assert_true(slice_is(run.definition, "0123456789abcdef." ONE));
-    bound_accept(&run, false);
-    assert_true(slice_is(run.definition, "~0123456789abcdef." ONE));
-    bound_accept(&run, true);
-    bound_accept(&run, false);
-    assert_true(slice_is(run.definition, "?0123456789abcdef." ONE));
+    assert_true(slice_is(run.definition, HASH "." ONE " Blogs (x)"));
     bound_set(&run, &job, slice_of("." TWO));
-    assert_true(slice_is(run.definition, "0123456789abcdef." TWO));
+    assert_true(slice_is(run.definition, HASH "." TWO));
     ledger_run_done(&run);
+}
+
+static struct job other_job(const char *parts)
+{
+    struct job other = job;
+
+    memcpy(other.hash, OTHER, 16);
+    other.parts = parts;
+    return other;
+}
+
+/* Whatever the kind is. */
+SCRATCH_TEST(a_changed_definition_needs_to_be_accepted)
+{
+    struct job other = other_job(NULL);
+    struct ledger_run run;
+    struct err err;
+
+    bind(&run, "." ONE " Scratch (t.db)");
+    assert_int_equal(
+        bound_check(&run, &other, slice_of("." ONE " Blogs (t.db)"), &err),
+        TW_CONFLICT);
+    assert_string_equal(err.text,
+        "the definition of its job has changed: restore it, or accept the new "
+        "one with `resume`; the run began with Scratch (t.db), the job has "
+        "Blogs (t.db) now");
+    assert_false(bound_accept(&run)); /* no attempt has met it yet */
+    bound_offer(&run, &other, slice_of("." ONE " Blogs (t.db)"));
+    assert_int_equal(
+        bound_check(&run, &other, slice_of("." ONE), &err), TW_CONFLICT);
+    assert_ok(bound_check(&run, &job, slice_of("." ONE), &err)); /* restored */
+    assert_true(bound_accept(&run));
+    assert_false(bound_accept(&run));
+    assert_true(bound_accepted(&run, &other));
+    assert_ok(bound_check(&run, &other, slice_of("." ONE), &err));
+    assert_ok(bound_check(&run, &other, slice_of(""), &err));
+    bound_set(&run, &other, slice_of("." ONE));
+    assert_true(slice_is(run.definition, OTHER "." ONE));
+    ledger_run_done(&run);
+}
+
+/* A person has accepted what was there when the run was held, not what came
+ * afterwards. */
+SCRATCH_TEST(only_what_was_offered_is_accepted)
+{
+    struct job other = other_job(NULL), third = job;
+    struct ledger_run run;
+    struct err err;
+
+    memcpy(third.hash, "ffffffffffffffff", 16);
+    bind(&run, "." ONE);
+    bound_offer(&run, &other, slice_of("." ONE));
+    assert_true(bound_accept(&run));
+    assert_int_equal(
+        bound_check(&run, &third, slice_of("." ONE), &err), TW_CONFLICT);
+    assert_int_equal(
+        bound_check(&run, &other, slice_of("." TWO), &err), TW_CONFLICT);
+    bound_offer(&run, &job, slice_of("." TWO));
+    assert_true(bound_accept(&run));
+    assert_ok(bound_check(&run, &job, slice_of("." TWO), &err));
+    assert_int_equal(
+        bound_check(&run, &job, slice_of("." THREE), &err), TW_CONFLICT);
+    ledger_run_done(&run);
+}
+
+SCRATCH_TEST(retry_accepts_a_definition_and_no_account)
+{
+    struct job other = other_job(NULL);
+    struct ledger_run run;
+    struct err err;
+
+    bind(&run, "." ONE " Blogs (x)");
+    bound_accept_definition(&run, &other);
+    assert_true(
+        slice_is(run.definition, "~" OTHER ":" HASH "." ONE " Blogs (x)"));
+    assert_ok(bound_check(&run, &other, slice_of("." ONE), &err));
+    assert_int_equal(
+        bound_check(&run, &other, slice_of("." TWO " Blogs (y)"), &err),
+        TW_CONFLICT);
+    assert_string_equal(err.text,
+        "a store of job blogs is another account now than when this run "
+        "began: restore it, or accept the new account with `resume`; the run "
+        "began with Blogs (x), the job has Blogs (y) now");
+    ledger_run_done(&run);
+}
+
+/* ONE ... are the hashes of rules here, and of accounts. */
+SCRATCH_TEST(only_a_definition_with_added_rules_needs_nobody)
+{
+    static const struct {
+        const char *before, *now; /* parts */
+        const char *accounts, *accounts_now;
+        enum tw_err outcome;
+    } CASES[] = {
+        {ONE, ONE TWO, "." ONE, "." ONE, TW_OK},
+        {ONE TWO, TWO ONE, "." ONE, "." ONE, TW_OK},
+        {ONE TWO, ONE, "." ONE, "." ONE, TW_CONFLICT},
+        {ONE TWO, ONE THREE, "." ONE, "." ONE, TW_CONFLICT},
+        {ONE, NULL, "." ONE, "." ONE, TW_CONFLICT},
+        {NULL, ONE, "." ONE, "." ONE, TW_CONFLICT}, /* a former version */
+        {ONE, ONE TWO, "." ONE, "." TWO, TW_CONFLICT},
+        /* A name of a store may mean another one of the accounts now. */
+        {ONE, ONE TWO, "." ONE, "." TWO ONE, TW_CONFLICT},
+        {ONE, ONE TWO, "." ONE, "." ONE TWO, TW_CONFLICT},
+        {ONE, ONE TWO, "." ONE TWO, "." ONE TWO, TW_CONFLICT},
+        {ONE, ONE TWO, "." ONE, "", TW_OK}, /* not known here */
+    };
+    struct err err;
+
+    for (size_t i = 0; TEST_EACH(i, CASES); i++) {
+        struct job other = other_job(CASES[i].now);
+        struct ledger_run run;
+
+        job.parts = CASES[i].before;
+        bind(&run, CASES[i].accounts);
+        assert_int_equal(
+            bound_check(&run, &other, slice_of(CASES[i].accounts_now), &err),
+            CASES[i].outcome);
+        assert_false(bound_accepted(&run, &other));
+        ledger_run_done(&run);
+    }
+    job.parts = NULL;
 }
 
 SCRATCH_TEST(a_run_that_is_not_bound_accepts_everything)
@@ -144,7 +283,9 @@ SCRATCH_TEST(a_run_that_is_not_bound_accepts_everything)
     struct err err;
 
     ledger_run_init(&run);
-    bound_accept(&run, true);
+    bound_offer(&run, &job, slice_of("." ONE));
+    bound_accept_definition(&run, &job);
+    assert_false(bound_accept(&run));
     assert_int_equal(run.definition.len, 0);
     assert_false(bound_definition_changed(&run, &job));
     assert_ok(bound_check(&run, &job, slice_of("." ONE), &err));

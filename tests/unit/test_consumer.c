@@ -22,7 +22,7 @@
 /* What control_cancel() says beside: not looked at here. */
 static bool asked;
 
-static bool unserved;
+static struct control_retried retried;
 
 #define JOB "delete-channel"
 #define MESSAGE(id)                                                            \
@@ -220,7 +220,7 @@ BENCH_TEST(a_failed_run_can_be_retried_on_a_bound_queue)
     assert_int_equal(service.result.failed, 1);
     assert_int_equal(workbench_count(bench, BENCH_BOUND "-poison"), 1);
     assert_ok(control_retry(
-        &bench->definition, slice_of(JOB), slice_of(id), &unserved, &err));
+        &bench->definition, slice_of(JOB), slice_of(id), true, &retried, &err));
     assert_int_equal(workbench_count(bench, BENCH_BOUND "-poison"), 0);
     assert_string_equal(workbench_state(bench, JOB, id), "queued");
     drain(bench);

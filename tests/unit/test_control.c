@@ -15,7 +15,7 @@
 /* What control_cancel() says beside: not looked at here. */
 static bool asked;
 
-static bool unserved;
+static struct control_retried retried;
 static struct control_resumed resumed;
 
 #define JOB "delete-channel"
@@ -118,8 +118,8 @@ VIRTUAL_BENCH_TEST(a_text_that_no_queue_carries_is_put_as_base64)
     run = workbench_stored(bench, JOB, "r1");
     run->state = LEDGER_FAILED;
     assert_ok(workbench_store_run(bench, run));
-    assert_ok(control_retry(
-        &bench->definition, slice_of(JOB), slice_of("r1"), &unserved, &err));
+    assert_ok(control_retry(&bench->definition, slice_of(JOB), slice_of("r1"),
+        true, &retried, &err));
     expect_message_of_noncharacter(bench);
 }
 
@@ -299,8 +299,8 @@ VIRTUAL_BENCH_TEST(retry_keeps_checkpoint_and_time_of_request)
     struct err err;
 
     leave_failed(bench);
-    assert_ok(control_retry(
-        &bench->definition, slice_of(JOB), slice_of("r1"), &unserved, &err));
+    assert_ok(control_retry(&bench->definition, slice_of(JOB), slice_of("r1"),
+        true, &retried, &err));
     run = workbench_stored(bench, JOB, "r1");
     assert_int_equal(run->state, LEDGER_QUEUED);
     assert_true(slice_is(run->checkpoint, "{\"at\":1}"));
@@ -345,9 +345,9 @@ VIRTUAL_BENCH_TEST(a_failed_run_without_its_job_stays_failed_with_its_copy)
     leave_failed(bench);
     bench->jobs.count = 0;
     assert_int_equal(control_retry(&bench->definition, slice_of(JOB),
-                         slice_of("r1"), &unserved, &err),
+                         slice_of("r1"), true, &retried, &err),
         TW_NOT_FOUND);
-    assert_true(unserved);
+    assert_true(retried.unserved);
     assert_non_null(strstr(err.text, "stays failed: job delete-channel is not "
                                      "in the configuration"));
     assert_string_equal(workbench_state(bench, JOB, "r1"), "failed");
@@ -363,9 +363,9 @@ VIRTUAL_BENCH_TEST(a_retried_run_that_no_queue_serves_keeps_its_copy)
     leave_failed(bench);
     bench->setup.queue_count = 0;
     assert_int_equal(control_retry(&bench->definition, slice_of(JOB),
-                         slice_of("r1"), &unserved, &err),
+                         slice_of("r1"), true, &retried, &err),
         TW_NOT_FOUND);
-    assert_true(unserved);
+    assert_true(retried.unserved);
     assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
     assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 2);
     assert_ok(control_cancel(
@@ -396,7 +396,7 @@ VIRTUAL_BENCH_TEST(what_was_dropped_is_neither_retried_nor_dropped_again)
     leave_failed(bench);
     assert_ok(control_drop(bench->store, slice_of(JOB), slice_of("r1"), &err));
     assert_int_equal(control_retry(&bench->definition, slice_of(JOB),
-                         slice_of("r1"), &unserved, &err),
+                         slice_of("r1"), true, &retried, &err),
         TW_CONFLICT);
     assert_string_equal(err.text, "run delete-channel/r1 is cancelled");
     assert_int_equal(
@@ -455,7 +455,7 @@ static void retry_unread(struct workbench *bench, const char *job,
         bench->store, job, &bench->queues[0], &message, 60, "no", &err));
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
     assert_ok(control_retry(
-        &bench->definition, slice_of(job), slice_of(id), &unserved, &err));
+        &bench->definition, slice_of(job), slice_of(id), true, &retried, &err));
     assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 0);
     assert_string_equal(workbench_state(bench, job, id), "cancelled");
     (void)workbench_take(bench, BENCH_QUEUE, taken);
@@ -538,8 +538,8 @@ VIRTUAL_BENCH_TEST(a_lost_answer_is_read_back)
 
     leave_failed(bench);
     bench->fault = loses_first_batch;
-    assert_ok(control_retry(
-        &bench->definition, slice_of(JOB), slice_of("r1"), &unserved, &err));
+    assert_ok(control_retry(&bench->definition, slice_of(JOB), slice_of("r1"),
+        true, &retried, &err));
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
     before = workbench_new_run(bench);
     assert_ok(control_cancel(
@@ -905,7 +905,7 @@ VIRTUAL_BENCH_TEST(another_s_cancel_is_not_taken_for_ours)
 static enum tw_err retry(struct workbench *bench, struct err *err)
 {
     return control_retry(
-        &bench->definition, slice_of(JOB), slice_of("r1"), &unserved, err);
+        &bench->definition, slice_of(JOB), slice_of("r1"), true, &retried, err);
 }
 
 BENCH_BETWEEN(queue_before_us)
@@ -1051,7 +1051,7 @@ VIRTUAL_BENCH_TEST(where_no_queue_serves_it_retry_names_the_command)
     leave_without_copy(bench, "", "", ARGS);
     bench->setup.queue_count = 0;
     assert_int_equal(retry(bench, &err), TW_NOT_FOUND);
-    assert_true(unserved);
+    assert_true(retried.unserved);
     assert_non_null(strstr(err.text, "run delete-channel --id r1"));
     assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
 }
@@ -1168,7 +1168,7 @@ VIRTUAL_BENCH_TEST(
     for (size_t count = 2; count-- > 0;) {
         bench->setup.queue_count = count;
         assert_int_equal(retry(bench, &err), TW_NOT_FOUND);
-        assert_true(unserved);
+        assert_true(retried.unserved);
         assert_non_null(strstr(err.text, "bind queue former so again"));
     }
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
@@ -1298,10 +1298,10 @@ static void expect_retried(
     struct messages taken;
     struct err err = {""};
     enum tw_err outcome = control_retry(
-        &bench->definition, slice_of(job), slice_of(id), &unserved, &err);
+        &bench->definition, slice_of(job), slice_of(id), true, &retried, &err);
 
     assert_int_equal(outcome, rebinding->to ? TW_OK : TW_NOT_FOUND);
-    assert_int_equal(unserved, rebinding->to == NULL);
+    assert_int_equal(retried.unserved, rebinding->to == NULL);
     assert_string_equal(workbench_state(bench, job, id),
         rebinding->to ? "cancelled" : "poisoned");
     assert_int_equal(workbench_count(bench, BENCH_QUEUE) +
@@ -1357,6 +1357,20 @@ static void leave_run(struct workbench *bench, enum ledger_state run_state,
     run->resumes_ticks = run_state == LEDGER_WAITING
                              ? platform_wall_ticks() + 3600 * TICKS_PER_S
                              : 0;
+    assert_ok(workbench_store_run(bench, run));
+}
+
+#define OTHER_HASH "fedcba9876543210"
+
+/* A run that an attempt held, because the job's definition had changed. */
+static void leave_held(struct workbench *bench)
+{
+    struct ledger_run *run;
+
+    leave_run(bench, LEDGER_WAITING, LEDGER_WAITS_FOR_DEFINITION, false);
+    run = workbench_stored(bench, JOB, "r1");
+    run->definition = slice_of("!" OTHER_HASH ":"
+                               "0123456789abcdef");
     assert_ok(workbench_store_run(bench, run));
 }
 
@@ -1712,13 +1726,147 @@ VIRTUAL_BENCH_TEST(resume_accepts_a_changed_definition)
     struct ledger_run *run;
     struct err err;
 
-    leave_run(bench, LEDGER_WAITING, LEDGER_WAITS_FOR_DEFINITION, false);
+    leave_held(bench);
     assert_ok(resume(bench, &err));
+    assert_true(resumed.accepts);
+    assert_false(resumed.will_be_held);
     run = workbench_stored(bench, JOB, "r1");
     assert_int_equal(run->state, LEDGER_QUEUED);
-    assert_true(slice_is(run->definition, "?0123456789abcdef"));
+    assert_true(slice_is(run->definition, "?" OTHER_HASH ":"
+                                          "0123456789abcdef"));
     assert_true(run->resumes_ticks == 0);
     assert_int_equal(messages(bench), 1);
+}
+
+/* The person has not read yet that the job would delete something else. */
+VIRTUAL_BENCH_TEST(resume_of_a_paused_run_accepts_no_changed_definition)
+{
+    struct ledger_run *run;
+    struct err err;
+
+    memcpy(bench->job.hash, OTHER_HASH, 16);
+    leave_run(bench, LEDGER_PAUSED, "", false);
+    for (int i = 0; i < 2; i++) {
+        assert_ok(resume(bench, &err));
+        assert_true(resumed.will_be_held);
+        assert_false(resumed.accepts);
+        run = workbench_stored(bench, JOB, "r1");
+        assert_int_equal(run->state, LEDGER_QUEUED);
+        assert_true(slice_is(run->definition, "0123456789abcdef"));
+    }
+}
+
+/* Whether the definition has changed is not known here. */
+VIRTUAL_BENCH_TEST(resume_says_nothing_of_a_job_with_an_unset_variable)
+{
+    struct err err;
+
+    memcpy(bench->job.hash, OTHER_HASH, 16);
+    bench->job.unset = "MONTH";
+    leave_run(bench, LEDGER_PAUSED, "", false);
+    assert_ok(resume(bench, &err));
+    assert_false(resumed.will_be_held);
+}
+
+/* Else `run` would say that `resume` is needed, and `resume` that `run` is. */
+VIRTUAL_BENCH_TEST(a_definition_is_accepted_also_if_no_queue_serves_the_run)
+{
+    struct ledger_run *run;
+    struct err err;
+
+    bench->setup.queue_count = 0;
+    leave_held(bench);
+    assert_int_equal(resume(bench, &err), TW_NOT_FOUND);
+    assert_true(resumed.unserved && resumed.accepts);
+    assert_non_null(strstr(err.text, "run delete-channel --id r1"));
+    run = workbench_stored(bench, JOB, "r1");
+    assert_int_equal(run->state, LEDGER_WAITING);
+    assert_true(run->resumes_ticks == 0);
+    assert_true(slice_is(run->definition, "?" OTHER_HASH ":"
+                                          "0123456789abcdef"));
+
+    run->state = LEDGER_PAUSED; /* `run` has refused it */
+    run->definition = slice_of("!" OTHER_HASH ":"
+                               "0123456789abcdef");
+    assert_ok(workbench_store_run(bench, run));
+    assert_int_equal(resume(bench, &err), TW_NOT_FOUND);
+    assert_true(resumed.unserved && resumed.accepts);
+    run = workbench_stored(bench, JOB, "r1");
+    assert_int_equal(run->state, LEDGER_PAUSED);
+    assert_true(slice_is(run->definition, "?" OTHER_HASH ":"
+                                          "0123456789abcdef"));
+    assert_int_equal(messages(bench), 0);
+}
+
+/* Leave a failed run that began under another definition. */
+static void leave_changed(struct workbench *bench, const char *definition)
+{
+    struct ledger_run *run;
+
+    memcpy(bench->job.hash, OTHER_HASH, 16);
+    leave_failed(bench);
+    run = workbench_stored(bench, JOB, "r1");
+    run->definition = slice_of(definition);
+    assert_ok(workbench_store_run(bench, run));
+}
+
+static enum tw_err retry_of_many(struct workbench *bench, struct err *err)
+{
+    return control_retry(&bench->definition, slice_of(JOB), slice_of("r1"),
+        false, &retried, err);
+}
+
+VIRTUAL_BENCH_TEST(retry_accepts_a_changed_definition_and_says_so)
+{
+    struct err err;
+
+    leave_changed(bench, "0123456789abcdef");
+    assert_ok(retry(bench, &err));
+    assert_true(retried.changed);
+    assert_true(slice_is(workbench_stored(bench, JOB, "r1")->definition,
+        "~" OTHER_HASH ":"
+        "0123456789abcdef"));
+}
+
+VIRTUAL_BENCH_TEST(retry_of_many_leaves_a_run_whose_definition_has_changed)
+{
+    struct err err;
+
+    leave_changed(bench, "0123456789abcdef");
+    assert_int_equal(retry_of_many(bench, &err), TW_CONFLICT);
+    assert_true(retried.changed);
+    assert_non_null(strstr(err.text,
+        "the definition of job delete-channel has changed since run r1 began: "
+        "restore it, or accept the new one with `poison retry r1`"));
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "failed");
+    memcpy(bench->job.hash, "0123456789abcdef", 16); /* restored */
+    assert_ok(retry_of_many(bench, &err));
+    assert_false(retried.changed);
+}
+
+VIRTUAL_BENCH_TEST(retry_of_many_takes_a_run_to_whose_job_rules_were_added)
+{
+    struct err err;
+
+    bench->job.parts = "aaaaaaaaaaaaaaaabbbbbbbbbbbbbbbb";
+    leave_changed(bench, "0123456789abcdef/aaaaaaaaaaaaaaaa");
+    assert_ok(retry_of_many(bench, &err));
+    assert_true(retried.changed);
+    assert_true(slice_is(workbench_stored(bench, JOB, "r1")->definition,
+        "0123456789abcdef/aaaaaaaaaaaaaaaa"));
+}
+
+/* The worker, which has the variable, holds the run if it has changed. */
+VIRTUAL_BENCH_TEST(retry_accepts_nothing_if_a_variable_is_not_set)
+{
+    struct err err;
+
+    bench->job.unset = "MONTH";
+    leave_changed(bench, "0123456789abcdef");
+    assert_ok(retry(bench, &err));
+    assert_false(retried.changed);
+    assert_true(slice_is(
+        workbench_stored(bench, JOB, "r1")->definition, "0123456789abcdef"));
 }
 
 VIRTUAL_BENCH_TEST(a_run_that_waits_for_anything_else_is_not_resumed)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The jobs of a configuration: names, arguments, kinds, their hash. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -255,6 +256,92 @@ TEST(a_run_is_not_bound_to_limits_and_files)
         hash_of(SAME[i], other);
         assert_string_equal(hash, other);
     }
+}
+
+/* ---- the parts of a definition ---- */
+
+#define PARENT                                                                 \
+    "  parent: {table: Channels, partition_key: '{c}', row_key: x, "           \
+    "tombstone: {Deleted: true}}\n"
+#define BLOGS "{table: Blogs, partition_key: '{c}'"
+#define POSTS "{table: Posts, partition_key: '{PartitionKey}'"
+#define CASCADE(parent, children)                                              \
+    "purge:\n  kind: cascade-delete\n  args: [c]\n" parent                     \
+    "  children: [" children "]\n"
+#define BEFORE CASCADE(PARENT, BLOGS ", children: [" POSTS "}]}")
+
+/* Has a run that began with BEFORE all its parts in the job of `text`? */
+static bool has_parts_of_before(const char *text)
+{
+    struct loading l = {.names = {NULL}}, now = {.names = {NULL}};
+    const char *parts, *parts_now;
+    bool all = true;
+
+    loading_good(&l, BEFORE);
+    loading_good(&now, text);
+    parts = l.jobs.list[0].parts;
+    parts_now = now.jobs.list[0].parts;
+    assert_int_equal(strlen(parts), 3 * 16);
+    for (size_t i = 0; parts[i]; i += 16) {
+        char part[17];
+
+        (void)snprintf(part, sizeof(part), "%.16s", parts + i);
+        all = all && strstr(parts_now, part) != NULL;
+    }
+    loading_done(&l);
+    loading_done(&now);
+    return all;
+}
+
+/* The run starts over by itself. */
+TEST(rules_that_are_added_leave_the_other_parts)
+{
+    static const char *const ADDED[] = {
+        BEFORE,
+        CASCADE(PARENT, BLOGS ", children: [" POSTS "}]}, {table: Tags, "
+                              "partition_key: '{c}'}"),
+        CASCADE(PARENT, "{table: Tags, partition_key: '{c}'}, " BLOGS
+                        ", children: [" POSTS "}]}"),
+        CASCADE(PARENT, BLOGS ", children: [" POSTS "}, {table: Tags, "
+                              "partition_key: '{RowKey}'}]}"),
+        CASCADE(PARENT, BLOGS ", children: [" POSTS ", children: [{table: "
+                              "Tags, partition_key: '{RowKey}'}]}]}"),
+        CASCADE(PARENT "  settle: 20m\n  refuse_above: 5\n",
+            BLOGS ", children: [" POSTS "}]}"),
+    };
+
+    for (size_t i = 0; TEST_EACH(i, ADDED); i++)
+        assert_true(has_parts_of_before(ADDED[i]));
+}
+
+/* The run is held. */
+TEST(any_other_change_changes_a_part)
+{
+    static const char *const CHANGED[] = {
+        CASCADE(PARENT, BLOGS "}"),             /* a rule less */
+        CASCADE(PARENT, BLOGS "}, " POSTS "}"), /* under another one */
+        CASCADE(PARENT, BLOGS ", row_key: y, children: [" POSTS "}]}"),
+        CASCADE(PARENT, BLOGS ", children: [" POSTS ", row_key: y}]}"),
+        CASCADE(PARENT, BLOGS ", store: other, children: [" POSTS "}]}"),
+        CASCADE("  parent: {table: Teams, partition_key: '{c}', row_key: x, "
+                "tombstone: {Deleted: true}}\n",
+            BLOGS ", children: [" POSTS "}]}"),
+        CASCADE("  parent: {table: Channels, partition_key: '{c}', row_key: "
+                "x, tombstone: {Gone: true}}\n",
+            BLOGS ", children: [" POSTS "}]}"),
+        /* {PartitionKey} would be this argument, and not the blog's. */
+        "purge:\n  kind: cascade-delete\n  args: [c, PartitionKey]\n" PARENT
+        "  children: [" BLOGS ", children: [" POSTS "}]}]\n",
+    };
+
+    for (size_t i = 0; TEST_EACH(i, CHANGED); i++)
+        assert_false(has_parts_of_before(CHANGED[i]));
+}
+
+LOADING_TEST(a_kind_without_additions_has_no_parts)
+{
+    loading_good(l, "purge: {kind: delete, table: Log, all: true}\n");
+    assert_null(l->jobs.list[0].parts);
 }
 
 #define RETYPE(on_error)                                                       \

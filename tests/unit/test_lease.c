@@ -351,6 +351,8 @@ FIXTURE_TEST(a_run_cancelled_before_its_claim_was_known_stays_cancelled)
 /* What the old checkpoint knew, a late insert for one, is lost with it. */
 FIXTURE_TEST(a_checkpoint_that_is_not_used_is_told_of)
 {
+    struct ledger_run *run;
+
     assert_int_equal(take(f), LEASE_ACQUIRED);
     assert_false(f->lease.starts_over);
     f->lease.run.checkpoint = ledger_text(&f->lease.run, slice_of("{}"));
@@ -361,6 +363,9 @@ FIXTURE_TEST(a_checkpoint_that_is_not_used_is_told_of)
     assert_ok(ledger_move(&f->lease.run, LEDGER_QUEUED, &f->err));
     assert_int_equal(lease_release(&f->lease, &f->err), LEASE_VALID);
     memcpy(f->bench.job.hash, "fedcba9876543210", 16);
+    run = read_run(f);
+    bound_accept_definition(run, &f->bench.job);
+    assert_ok(workbench_store_run(&f->bench, run));
     assert_int_equal(take(f), LEASE_ACQUIRED);
     assert_true(f->lease.starts_over);
     assert_false(f->lease.previous_owner_crashed);
@@ -965,12 +970,14 @@ static void attempt_begins(struct fixture *f)
     assert_int_equal(lease_release(&f->lease, &f->err), LEASE_VALID);
 }
 
-FIXTURE_TEST(a_table_job_waits_for_its_definition)
+/* Of any kind: a delete of another table would delete what nobody asked for. */
+FIXTURE_TEST(a_run_waits_for_its_definition)
 {
     struct ledger_run *run;
     int64_t first;
 
     attempt_begins(f);
+    f->bench.kind.table_job = false;
     memcpy(f->bench.job.hash, "fedcba9876543210", 16);
     assert_int_equal(take(f), LEASE_HELD);
     run = read_run(f);
@@ -1064,7 +1071,7 @@ FIXTURE_TEST(a_run_waits_while_its_job_is_of_another_kind)
     f->bench.kind.name = "delete";
     expect_held(f, "is a delete now, and was a scripted");
     run = read_run(f);
-    bound_accept(run, true);
+    assert_true(bound_accept(run));
     assert_ok(workbench_store_run(&f->bench, run));
     expect_held(f, "is a delete now, and was a scripted");
     f->bench.kind.name = name;
@@ -1104,6 +1111,28 @@ FIXTURE_TEST(a_paused_run_of_another_kind_stays_paused)
     assert_int_equal(read_run(f)->state, LEDGER_PAUSED);
 }
 
+/* So that `resume` accepts what `run` has refused. */
+FIXTURE_TEST(a_paused_run_notes_the_definition_that_was_refused)
+{
+    struct ledger_run *run;
+
+    attempt_begins(f);
+    run = read_run(f);
+    run->state = LEDGER_PAUSED;
+    assert_ok(workbench_store_run(&f->bench, run));
+    memcpy(f->bench.job.hash, "fedcba9876543210", 16);
+    f->wish.resumes_paused = true;
+    assert_int_equal(take(f), LEASE_REFUSED);
+    assert_non_null(strstr(f->err.text, "accept the new one with `resume`"));
+    run = read_run(f);
+    assert_int_equal(run->state, LEDGER_PAUSED);
+    assert_true(
+        slice_is(run->definition, "!fedcba9876543210:0123456789abcdef"));
+    assert_true(bound_accept(run));
+    assert_ok(workbench_store_run(&f->bench, run));
+    assert_int_equal(take(f), LEASE_ACQUIRED);
+}
+
 FIXTURE_TEST(a_run_that_no_attempt_began_waits_for_its_kind_too)
 {
     struct ledger_run *run = workbench_football(&f->bench, "r1");
@@ -1124,11 +1153,11 @@ FIXTURE_TEST(a_run_waits_while_its_job_is_in_another_account)
     f->wish.accounts = slice_of(".bbbbbbbbbbbbbbbb");
     expect_held(f, "is another account now");
     run = read_run(f);
-    bound_accept(run, false); /* as `poison retry` does */
+    bound_accept_definition(run, &f->bench.job); /* as `poison retry` does */
     assert_ok(workbench_store_run(&f->bench, run));
     expect_held(f, "is another account now");
     run = read_run(f);
-    bound_accept(run, true); /* as `resume` does */
+    assert_true(bound_accept(run)); /* as `resume` does */
     assert_ok(workbench_store_run(&f->bench, run));
     assert_int_equal(take(f), LEASE_ACQUIRED);
     assert_true(f->lease.starts_over);
@@ -1144,8 +1173,7 @@ FIXTURE_TEST(an_accepted_definition_begins_with_the_first_round)
     memcpy(f->bench.job.hash, "fedcba9876543210", 16);
     assert_int_equal(take(f), LEASE_HELD);
     run = read_run(f);
-    bound_accept(run, true);
-    bound_accept(run, true); /* once is enough */
+    assert_true(bound_accept(run));
     run->resumes_ticks = 0;
     assert_ok(workbench_store_run(&f->bench, run));
     assert_int_equal(take(f), LEASE_ACQUIRED);
@@ -1155,6 +1183,40 @@ FIXTURE_TEST(an_accepted_definition_begins_with_the_first_round)
     assert_true(slice_is(f->lease.run.definition, "fedcba9876543210"));
     assert_non_null(
         strstr(f->lease.run.note.at, "began again with the first round"));
+}
+
+/* The person has read what it was when the run was held. */
+FIXTURE_TEST(a_definition_that_changes_after_it_was_accepted_is_accepted_anew)
+{
+    struct ledger_run *run;
+
+    attempt_begins(f);
+    memcpy(f->bench.job.hash, "fedcba9876543210", 16);
+    expect_held(f, "the definition of its job has changed");
+    run = read_run(f);
+    assert_true(bound_accept(run));
+    assert_ok(workbench_store_run(&f->bench, run));
+    memcpy(f->bench.job.hash, "ffffffffffffffff", 16);
+    expect_held(f, "the definition of its job has changed");
+    assert_true(slice_is(read_run(f)->checkpoint, "{}"));
+}
+
+FIXTURE_TEST(a_run_starts_over_by_itself_if_rules_were_added)
+{
+    f->bench.job.parts = "aaaaaaaaaaaaaaaa";
+    f->wish.accounts = slice_of(".cccccccccccccccc");
+    attempt_begins(f);
+    f->bench.kind.table_job = false;
+    memcpy(f->bench.job.hash, "fedcba9876543210", 16);
+    f->bench.job.parts = "aaaaaaaaaaaaaaaabbbbbbbbbbbbbbbb";
+    assert_int_equal(take(f), LEASE_ACQUIRED);
+    assert_true(f->lease.starts_over);
+    assert_int_equal(f->lease.run.checkpoint.len, 0);
+    assert_int_equal(f->lease.run.phase.len, 0);
+    assert_non_null(
+        strstr(f->lease.run.note.at, "rules were added to the definition"));
+    assert_true(slice_is(f->lease.run.definition,
+        "fedcba9876543210/aaaaaaaaaaaaaaaabbbbbbbbbbbbbbbb.cccccccccccccccc"));
 }
 
 FIXTURE_TEST(a_time_of_request_after_the_insertion_is_the_insertion)

@@ -51,6 +51,7 @@ static const struct option_form FORMS[OPTION_COUNT] = {
     [OPTION_CONFIG] = {"config", "FILE"},
     [OPTION_LOG_LEVEL] = {"log-level", "LEVEL"},
     [OPTION_LOG_FORMAT] = {"log-format", "FORMAT"},
+    [OPTION_ACCEPT_DEFINITION] = {"accept-definition", NULL},
     [OPTION_ACCEPT_DELETES] = {"accept-deletes", NULL},
     [OPTION_ALL] = {"all", NULL},
     [OPTION_COUNT_ENTITIES] = {"count", NULL},

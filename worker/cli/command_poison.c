@@ -36,6 +36,8 @@ struct poison {
     const struct action *action;
     struct runs_query query; /* selects the runs for list and --all */
     _Atomic size_t failed;   /* number of runs for which the action failed */
+    _Atomic size_t changed;  /* number of runs that are queued again under a
+                                changed definition of their job */
 };
 
 struct action {
@@ -162,17 +164,38 @@ static bool is_body_only_queued(const struct ledger_run *run)
     return run->args.len == 0 && run->queue.len > 0;
 }
 
+/* A person who retries one run reads the sentence about its definition; of many
+ * runs only those are retried whose definition has not changed, unless the
+ * person asks for all. */
+static bool accepts_definitions(const struct poison *poison)
+{
+    return !poison->invocation->values[OPTION_ALL] ||
+           poison->invocation->values[OPTION_ACCEPT_DEFINITION];
+}
+
+static void note_changed(struct poison *poison, const struct ledger_run *run)
+{
+    atomic_fetch_add(&poison->changed, 1);
+    if (!poison->invocation->values[OPTION_ALL])
+        say_note("the definition of job %.*s has changed since run %.*s began: "
+                 "the run starts over under the present one",
+            SLICE_ARG(run->job), SLICE_ARG(run->id));
+}
+
 static int retry_one(struct poison *poison, const struct ledger_run *run)
 {
-    bool unserved = false;
+    struct control_retried retried;
     struct err err;
-    enum tw_err outcome = control_retry(
-        load_lend(poison->session.load), run->job, run->id, &unserved, &err);
+    enum tw_err outcome = control_retry(load_lend(poison->session.load),
+        run->job, run->id, accepts_definitions(poison), &retried, &err);
 
-    if (outcome == TW_NOT_FOUND && unserved && !is_body_only_queued(run) &&
+    if (retried.changed && outcome != TW_CONFLICT)
+        note_changed(poison, run);
+    if (outcome == TW_NOT_FOUND && retried.unserved &&
+        !is_body_only_queued(run) &&
         jobs_find(&poison->session.load->jobs, run->job))
         return end_unserved(run);
-    if (outcome == TW_NOT_FOUND && unserved) {
+    if (outcome == TW_NOT_FOUND && retried.unserved) {
         say("%s", err.text);
         return EXIT_UNREACHABLE;
     }
@@ -498,6 +521,10 @@ static int act_on_many(struct poison *poison, const struct runs *runs)
     mem_free(left.done);
     if (atomic_load(&poison->session.stopped))
         return session_stopped();
+    if (atomic_load(&poison->changed) > 0)
+        say_note("runs that start over, because the definition of their job "
+                 "has changed since they began: %zu",
+            atomic_load(&poison->changed));
     if (runs->count > 1 && atomic_load(&poison->failed) > 0)
         say("poison %s did not succeed for %zu of %zu runs: the lines above "
             "say why",
@@ -591,6 +618,9 @@ static int read_action(struct poison *poison)
     if (id && all)
         return print_usage(
             "poison %s takes an ID or --all, not both", action->name);
+    if (invocation->values[OPTION_ACCEPT_DEFINITION] &&
+        (action->act != retry_one || !all))
+        return print_usage("--accept-definition is for poison retry --all");
     if (id &&
         (invocation->values[OPTION_QUEUE] || invocation->values[OPTION_SINCE]))
         return print_usage(
@@ -658,6 +688,9 @@ static const struct command_option OPTIONS[] = {
     {OPTION_ALL,
         "with retry and drop, all runs that the other options select; with "
         "list, one line for each run, not for each reason"},
+    {OPTION_ACCEPT_DEFINITION,
+        "with retry --all, also runs whose job was changed since they began: "
+        "they start over"},
     {OPTION_JSON, "list and show: one array of objects, for programs"},
     {OPTION_COUNT, NULL},
 };
@@ -673,9 +706,12 @@ const struct command command_poison = {
         "print the message of that run.\nInvalid messages, such as those of an "
         "unknown job, are listed under the job named \"-\".\n`retry` keeps the "
         "checkpoint and the time of the request, and puts a message on a\n"
-        "queue that serves the job. `drop` deletes the message from the poison "
-        "queue and cancels\nthe run for good; the ledger keeps the reason of "
-        "the failure. If several jobs have a\nrun of that ID, write JOB/ID.\n",
+        "queue that serves the job. If the job's definition has changed since "
+        "the run began,\n`retry ID` says so, and the run starts over under the "
+        "present one; `retry --all` leaves\nsuch runs and names them. `drop` "
+        "deletes the message from the poison queue and cancels\nthe run for "
+        "good; the ledger keeps the reason of the failure. If several jobs "
+        "have a\nrun of that ID, write JOB/ID.\n",
     .required = REQUIRED,
     .max_args = 2,
     .options = OPTIONS,

@@ -22,9 +22,21 @@ static bool is_resumable(const struct ledger_run *run)
            slice_is(run->waits_for, LEDGER_WAITS_FOR_DEFINITION);
 }
 
-static int end_unserved(const struct one_run *one)
+/* Print that the run accepts the definition of its job, which has changed. */
+static void note_accepts(const struct one_run *one)
+{
+    say_note("run %.*s accepts the present definition of job %.*s, which has "
+             "changed since the run began, and starts over under it",
+        SLICE_ARG(one->run->id), SLICE_ARG(one->run->job));
+}
+
+static int end_unserved(
+    const struct one_run *one, const struct control_resumed *resumed)
 {
     struct buf command;
+
+    if (resumed->accepts)
+        note_accepts(one);
 
     buf_init(&command, SENTENCE_MAX);
     one_run_add_command(one->run, &command);
@@ -36,12 +48,15 @@ static int end_unserved(const struct one_run *one)
 }
 
 /* A run that has not begun yet keeps the time at which it is to begin. */
-static void print_continues(const struct ledger_run *run)
+static void print_continues(
+    const struct ledger_run *run, const struct control_resumed *resumed)
 {
     char time[TEXT_TIME_MAX];
 
-    if (run->attempt == 0 && run->resumes_ticks > platform_wall_ticks() &&
-        (run->state == LEDGER_PAUSED || run->state == LEDGER_QUEUED))
+    if (resumed->will_be_held)
+        printf("%.*s is queued\n", SLICE_ARG(run->id));
+    else if (run->attempt == 0 && run->resumes_ticks > platform_wall_ticks() &&
+             (run->state == LEDGER_PAUSED || run->state == LEDGER_QUEUED))
         printf("%.*s begins at %s\n", SLICE_ARG(run->id),
             print_time(run->resumes_ticks, time));
     else
@@ -56,23 +71,26 @@ static int resume(struct one_run *one)
         one->run->job, one->run->id, &resumed, &err);
 
     if (outcome == TW_NOT_FOUND && resumed.unserved && one->job)
-        return end_unserved(one);
+        return end_unserved(one, &resumed);
     if (outcome == TW_NOT_FOUND && resumed.unserved) {
         say("%s", err.text);
         return EXIT_UNREACHABLE;
     }
     if (outcome != TW_OK)
         return print_failed(outcome, &err);
-    print_continues(one->run);
+    print_continues(one->run, &resumed);
     if (resumed.moved_to)
         say_note("no worker of this configuration serves queue %.*s: the run "
                  "is on queue %s now",
             SLICE_ARG(one->run->queue), resumed.moved_to->name);
-    if (slice_is(one->run->waits_for, LEDGER_WAITS_FOR_DEFINITION))
-        say_note(
-            "it accepts the present definition of job %.*s, and begins with "
-            "its first round",
-            SLICE_ARG(one->run->job));
+    if (resumed.accepts)
+        note_accepts(one);
+    if (resumed.will_be_held)
+        say_note("the definition of job %.*s has changed since run %.*s began: "
+                 "a worker will hold the run; then restore the definition, or "
+                 "repeat `tableward resume %.*s` to accept it",
+            SLICE_ARG(one->run->job), SLICE_ARG(one->run->id),
+            SLICE_ARG(one->run->id));
     return EXIT_DONE;
 }
 
@@ -102,9 +120,10 @@ const struct command command_resume = {
         "no queue serves\nthe job, or the job is not in the configuration. A "
         "run whose queue is not served any\nmore moves to the queue that "
         "serves the job. A run that is held because its job was\nchanged "
-        "accepts the present definition. A run that was to begin later begins "
-        "at that\ntime. If several jobs have a run of that ID, write "
-        "JOB/ID.\n",
+        "accepts the present definition and starts over; a paused run of such "
+        "a job is held\nfirst, until `resume` is repeated. A run that was to "
+        "begin later begins at that time.\nIf several jobs have a run of that "
+        "ID, write JOB/ID.\n",
     .required = REQUIRED,
     .max_args = 1,
     .run = run,

@@ -18,13 +18,20 @@ struct change {
         struct slice id, struct buf *done, struct err *err);
 };
 
+#define STARTS_OVER                                                            \
+    " The definition of its job has changed since the run began: the run "     \
+    "starts over under the present one."
+
 static enum tw_err retry(const struct definition *definition, struct slice job,
     struct slice id, struct buf *done, struct err *err)
 {
-    bool unserved = false;
-    enum tw_err outcome = control_retry(definition, job, id, &unserved, err);
+    struct control_retried retried;
+    enum tw_err outcome =
+        control_retry(definition, job, id, true, &retried, err);
 
     buf_add_format(done, "Run %.*s is queued again.", SLICE_ARG(id));
+    if (retried.changed)
+        buf_add_text(done, STARTS_OVER);
     return outcome;
 }
 
@@ -95,7 +102,15 @@ static enum tw_err resume(const struct definition *definition, struct slice job,
     struct control_resumed resumed;
     enum tw_err outcome = control_resume(definition, job, id, &resumed, err);
 
-    buf_add_format(done, "Run %.*s continues.", SLICE_ARG(id));
+    buf_add_format(done, "Run %.*s %s.", SLICE_ARG(id),
+        resumed.will_be_held ? "is queued" : "continues");
+    if (resumed.accepts)
+        buf_add_text(done, STARTS_OVER);
+    if (resumed.will_be_held)
+        buf_add_text(done,
+            " The definition of its job has changed since the run began: a "
+            "worker will hold the run; then restore the definition, or resume "
+            "the run once more to accept it.");
     if (resumed.moved_to)
         buf_add_format(done,
             " It is on queue %s now, because its former queue "

@@ -2,6 +2,7 @@
 /* Reads and writes the ledger's property Definition. */
 #include "worker/run/bound.h"
 
+#include <stdint.h>
 #include <string.h>
 
 #include "jobs/job.h"
@@ -12,68 +13,164 @@
 #include "worker/run/ledger.h"
 #include "worker/store/store.h"
 
-#define ACCEPTS_ALL '?'
-#define ACCEPTS_DEFINITION '~'
+#define OFFERED '!'
+#define ACCEPTED_ALL '?'
+#define ACCEPTED_DEFINITION '~'
 
-#define ACCOUNT_DIGITS 16
-#define ACCOUNTS_MAX_BYTES (64 * 1024)
+#define DIGITS 16 /* of a HASH, a PART, an ACCOUNT */
+#define DEFINITION_MAX_BYTES (64 * 1024)
+#define TABLES_MAX_BYTES 240
 
 /* The parts of Definition. */
 struct bound {
-    char mark;             /* 0: none */
-    struct slice hash;     /* empty: the run is not bound */
-    struct slice accounts; /* begins with the dot; empty: not known */
+    char mark;           /* 0: none */
+    struct slice other;  /* OTHER; empty without mark */
+    struct slice hash;   /* empty: the run is not bound */
+    struct slice parts;  /* PARTs, without the slash; empty: none */
+    struct slice places; /* begins with the dot; empty: the accounts are not
+                            known */
 };
+
+static bool is_mark(char c)
+{
+    return c == OFFERED || c == ACCEPTED_ALL || c == ACCEPTED_DEFINITION;
+}
+
+/* Cut the text before the first byte that is in ends from rest. */
+static struct slice cut_before(struct slice *rest, const char *ends)
+{
+    struct slice text = {rest->at, 0};
+
+    if (rest->len == 0)
+        return text;
+    while (text.len < rest->len && !strchr(ends, rest->at[text.len]))
+        text.len++;
+    rest->at += text.len;
+    rest->len -= text.len;
+    return text;
+}
+
+static bool begins_with(struct slice text, char c)
+{
+    return text.len > 0 && text.at[0] == c;
+}
+
+static struct slice without_first(struct slice text)
+{
+    return (struct slice){text.at + 1, text.len - 1};
+}
 
 static struct bound bound_of(const struct ledger_run *run)
 {
     struct slice rest = run->definition;
     struct bound bound = {0};
-    const char *dot;
 
-    if (rest.len > 0 &&
-        (rest.at[0] == ACCEPTS_ALL || rest.at[0] == ACCEPTS_DEFINITION)) {
+    if (rest.len > 0 && is_mark(rest.at[0])) {
         bound.mark = rest.at[0];
-        rest = (struct slice){rest.at + 1, rest.len - 1};
+        rest = without_first(rest);
     }
-    dot = rest.len > 0 ? memchr(rest.at, '.', rest.len) : NULL;
-    bound.hash = rest;
-    if (dot) {
-        bound.hash.len = (size_t)(dot - rest.at);
-        bound.accounts = (struct slice){dot, rest.len - bound.hash.len};
+    bound.hash = cut_before(&rest, ":/.");
+    if (bound.mark && begins_with(rest, ':')) {
+        bound.other = bound.hash;
+        rest = without_first(rest);
+        bound.hash = cut_before(&rest, "/.");
     }
+    if (begins_with(rest, '/')) {
+        rest = without_first(rest);
+        bound.parts = cut_before(&rest, ".");
+    }
+    bound.places = rest;
     return bound;
 }
 
-static void store_definition(
-    struct ledger_run *run, char mark, struct slice hash, struct slice accounts)
+static void store_bound(struct ledger_run *run, const struct bound *bound)
 {
     struct buf text;
 
-    buf_init(&text, ACCOUNTS_MAX_BYTES);
-    if (mark)
-        buf_add_char(&text, mark);
-    buf_add_slice(&text, hash);
-    buf_add_slice(&text, accounts);
+    buf_init(&text, DEFINITION_MAX_BYTES);
+    if (bound->mark) {
+        buf_add_char(&text, bound->mark);
+        buf_add_slice(&text, bound->other);
+        buf_add_char(&text, ':');
+    }
+    buf_add_slice(&text, bound->hash);
+    if (bound->parts.len > 0) {
+        buf_add_char(&text, '/');
+        buf_add_slice(&text, bound->parts);
+    }
+    buf_add_slice(&text, bound->places);
     run->definition = ledger_text(run, buf_slice(&text));
     buf_done(&text);
+}
+
+/* Returns the digests of accounts or places, without dot and TABLES. */
+static struct slice digests_of(struct slice places)
+{
+    struct slice rest = places;
+
+    if (rest.len == 0)
+        return rest;
+    rest = without_first(rest);
+    return cut_before(&rest, " ");
+}
+
+/* Returns TABLES of accounts or places; empty: not known. */
+static struct slice tables_of(struct slice places)
+{
+    (void)cut_before(&places, " ");
+    return places.len > 0 ? without_first(places) : places;
 }
 
 /* ---- the accounts of a job ---- */
 
 struct collecting {
     const struct job_stores *stores;
-    struct buf digests; /* of the accounts, joined; without the dot */
+    struct buf digests; /* of the accounts, joined */
+    struct buf tables;
     bool unknown;
 };
 
 /* Does the list have this digest? */
 static bool has_digest(struct slice digests, const char *digest)
 {
-    for (size_t i = 0; i + ACCOUNT_DIGITS <= digests.len; i += ACCOUNT_DIGITS)
-        if (memcmp(digests.at + i, digest, ACCOUNT_DIGITS) == 0)
+    for (size_t i = 0; i + DIGITS <= digests.len; i += DIGITS)
+        if (memcmp(digests.at + i, digest, DIGITS) == 0)
             return true;
     return false;
+}
+
+static void digest_of(struct slice text, char to[DIGITS + 1])
+{
+    unsigned char sum[CRYPTO_SHA256_BYTES];
+
+    crypto_sha256(text, sum);
+    text_hex(to, sum, DIGITS / 2);
+}
+
+/* Compose the text that identifies the account of store: AccountName and host,
+ * or what else distinguishes it. Owned. */
+static char *account_text(const struct store *store)
+{
+    const char *name = store->capabilities.account_name;
+
+    return name ? mem_format("%s at %s", name, store_account(store))
+                : mem_format("%s", store_account(store));
+}
+
+/* Add a table, and where it is, to TABLES: for people, who know a file by the
+ * name of its store, not by its identity. */
+static void collect_table(
+    struct collecting *c, const struct store *store, const char *table)
+{
+    char *place = store->capabilities.local
+                      ? mem_format("store %s", store->name)
+                      : account_text(store);
+    char *text = mem_format("%s (%s)", table, place);
+
+    if (!strstr(buf_text(&c->tables), text))
+        buf_add_format(&c->tables, "%s%s", c->tables.len > 0 ? ", " : "", text);
+    mem_free(text);
+    mem_free(place);
 }
 
 static void collect_account(
@@ -82,10 +179,9 @@ static void collect_account(
     struct collecting *c = context;
     const struct store *store =
         index < c->stores->count ? c->stores->stores[index] : NULL;
-    unsigned char sum[CRYPTO_SHA256_BYTES];
-    char digest[ACCOUNT_DIGITS + 1];
+    char digest[DIGITS + 1];
+    char *account;
 
-    (void)table;
     (void)access;
     if (!store ||
         (!store->capabilities.account_name && !store->capabilities.identity &&
@@ -93,37 +189,38 @@ static void collect_account(
         c->unknown = true;
         return;
     }
-    crypto_sha256(slice_of(store->capabilities.account_name
-                               ? store->capabilities.account_name
-                               : store_account(store)),
-        sum);
-    text_hex(digest, sum, ACCOUNT_DIGITS / 2);
+    account = account_text(store);
+    digest_of(slice_of(account), digest);
+    mem_free(account);
     if (!has_digest(buf_slice(&c->digests), digest))
         buf_add_text(&c->digests, digest);
+    collect_table(c, store, table);
 }
 
 struct slice bound_accounts(
     const struct job *job, const struct job_stores *stores, struct arena *arena)
 {
     struct collecting c = {.stores = stores};
-    struct slice accounts = {0};
+    struct slice accounts = {0}, tables;
 
-    buf_init(&c.digests, ACCOUNTS_MAX_BYTES);
+    buf_init(&c.digests, DEFINITION_MAX_BYTES);
+    buf_init(&c.tables, SIZE_MAX / 2);
     job->kind->tables(job, collect_account, &c);
+    tables = text_cut(buf_slice(&c.tables), TABLES_MAX_BYTES);
     if (!c.unknown && c.digests.len > 0)
-        accounts =
-            arena_format(arena, ".%.*s", SLICE_ARG(buf_slice(&c.digests)));
+        accounts = arena_format(arena, ".%.*s %.*s%s",
+            SLICE_ARG(buf_slice(&c.digests)), SLICE_ARG(tables),
+            tables.len < c.tables.len ? "..." : "");
     buf_done(&c.digests);
+    buf_done(&c.tables);
     return accounts;
 }
 
-/* Is each digest of `digests` in `others`? Both begin with the dot. */
+/* Is each digest of `digests` in `others`? */
 static bool are_among(struct slice digests, struct slice others)
 {
-    struct slice list = {others.at + 1, others.len - 1};
-
-    for (size_t i = 1; i + ACCOUNT_DIGITS <= digests.len; i += ACCOUNT_DIGITS)
-        if (!has_digest(list, digests.at + i))
+    for (size_t i = 0; i + DIGITS <= digests.len; i += DIGITS)
+        if (!has_digest(others, digests.at + i))
             return false;
     return true;
 }
@@ -141,14 +238,14 @@ bool bound_definition_changed(
 bool bound_accounts_changed(
     const struct ledger_run *run, const struct job *job, struct slice accounts)
 {
-    struct bound bound = bound_of(run);
+    struct slice before = digests_of(bound_of(run).places);
+    struct slice now = digests_of(accounts);
 
-    if (bound.accounts.len == 0 || accounts.len == 0)
+    if (before.len == 0 || now.len == 0)
         return false;
     if (bound_definition_changed(run, job))
-        return !are_among(bound.accounts, accounts) &&
-               !are_among(accounts, bound.accounts);
-    return !slice_equal(bound.accounts, accounts);
+        return !are_among(before, now) && !are_among(now, before);
+    return !slice_equal(before, now);
 }
 
 bool bound_kind_changed(const struct ledger_run *run, const struct job *job)
@@ -163,6 +260,58 @@ char *bound_kind_sentence(const struct ledger_run *run, const struct job *job)
         job->name, job->kind->name, SLICE_ARG(run->kind));
 }
 
+/* Have only rules been added to the definition? Not if the job has, or had,
+ * tables in several accounts: a store's name may mean another one of these
+ * accounts now, which the list of the accounts need not show. */
+static bool only_adds(
+    const struct bound *bound, const struct job *job, struct slice accounts)
+{
+    struct slice before = digests_of(bound->places);
+    struct slice now = digests_of(accounts);
+
+    return bound->parts.len > 0 && job->parts &&
+           are_among(bound->parts, slice_of(job->parts)) &&
+           (now.len == 0 || (now.len == DIGITS && slice_equal(now, before)));
+}
+
+/* Compose OTHER for the job. */
+static void compose_other(
+    const struct job *job, struct slice accounts, char to[2 * DIGITS + 1])
+{
+    struct slice digests = digests_of(accounts);
+
+    memcpy(to, job->hash, DIGITS + 1);
+    if (digests.len > 0)
+        digest_of(digests, to + DIGITS);
+}
+
+static bool accepts_definition(const struct bound *bound, const struct job *job)
+{
+    struct slice hash = bound->other;
+
+    if (hash.len > DIGITS)
+        hash.len = DIGITS;
+    return (bound->mark == ACCEPTED_ALL ||
+               bound->mark == ACCEPTED_DEFINITION) &&
+           slice_is(hash, job->hash);
+}
+
+static bool accepts_accounts(
+    const struct bound *bound, const struct job *job, struct slice accounts)
+{
+    char other[2 * DIGITS + 1];
+
+    compose_other(job, accounts, other);
+    return bound->mark == ACCEPTED_ALL && slice_is(bound->other, other);
+}
+
+bool bound_accepted(const struct ledger_run *run, const struct job *job)
+{
+    struct bound bound = bound_of(run);
+
+    return accepts_definition(&bound, job);
+}
+
 static enum tw_err refuse_kind(
     const struct ledger_run *run, const struct job *job, struct err *err)
 {
@@ -174,41 +323,92 @@ static enum tw_err refuse_kind(
     return TW_CONFLICT;
 }
 
+/* Fail with the sentence `what`, and name the tables of the run and those that
+ * the job has now, if they differ. */
+static enum tw_err refuse(const struct bound *bound, struct slice accounts,
+    char *what, struct err *err)
+{
+    struct slice before = tables_of(bound->places);
+    struct slice now = tables_of(accounts);
+
+    if (before.len == 0 || now.len == 0 || slice_equal(before, now))
+        (void)err_fail(err, TW_CONFLICT, "%s", what);
+    else
+        (void)err_fail(err, TW_CONFLICT,
+            "%s; the run began with %.*s, the job has %.*s now", what,
+            SLICE_ARG(before), SLICE_ARG(now));
+    mem_free(what);
+    return TW_CONFLICT;
+}
+
 enum tw_err bound_check(const struct ledger_run *run, const struct job *job,
     struct slice accounts, struct err *err)
 {
-    char mark = bound_of(run).mark;
+    struct bound bound = bound_of(run);
 
     if (bound_kind_changed(run, job))
         return refuse_kind(run, job, err);
-    if (mark != ACCEPTS_ALL && bound_accounts_changed(run, job, accounts))
-        return err_fail(err, TW_CONFLICT,
-            "a store of job %s is another account now than when this run "
-            "began: restore it, or accept the new account with `resume`",
-            job->name);
-    if (!mark && job->kind->table_job && bound_definition_changed(run, job))
-        return err_fail(err, TW_CONFLICT,
-            "the definition of its job has changed: restore it, or accept the "
-            "new one with `resume`");
+    if (bound_accounts_changed(run, job, accounts) &&
+        !accepts_accounts(&bound, job, accounts))
+        return refuse(&bound, accounts,
+            mem_format("a store of job %s is another account now than when "
+                       "this run began: restore it, or accept the new account "
+                       "with `resume`",
+                job->name),
+            err);
+    if (bound_definition_changed(run, job) &&
+        !accepts_definition(&bound, job) && !only_adds(&bound, job, accounts))
+        return refuse(&bound, accounts,
+            mem_format("the definition of its job has changed: restore it, or "
+                       "accept the new one with `resume`"),
+            err);
     return TW_OK;
 }
 
 /* ---- binding ---- */
 
-void bound_accept(struct ledger_run *run, bool accounts)
+void bound_offer(
+    struct ledger_run *run, const struct job *job, struct slice accounts)
+{
+    struct bound bound = bound_of(run);
+    char other[2 * DIGITS + 1];
+
+    if (bound.hash.len == 0)
+        return;
+    compose_other(job, accounts, other);
+    bound.mark = OFFERED;
+    bound.other = slice_of(other);
+    store_bound(run, &bound);
+}
+
+bool bound_accept(struct ledger_run *run)
 {
     struct bound bound = bound_of(run);
 
-    if (bound.hash.len == 0 || bound.mark == ACCEPTS_ALL)
+    if (bound.mark != OFFERED)
+        return false;
+    bound.mark = ACCEPTED_ALL;
+    store_bound(run, &bound);
+    return true;
+}
+
+void bound_accept_definition(struct ledger_run *run, const struct job *job)
+{
+    struct bound bound = bound_of(run);
+
+    if (bound.hash.len == 0 || accepts_definition(&bound, job))
         return;
-    store_definition(run, accounts ? ACCEPTS_ALL : ACCEPTS_DEFINITION,
-        bound.hash, bound.accounts);
+    bound.mark = ACCEPTED_DEFINITION;
+    bound.other = slice_of(job->hash);
+    store_bound(run, &bound);
 }
 
 void bound_set(
     struct ledger_run *run, const struct job *job, struct slice accounts)
 {
-    if (accounts.len == 0)
-        accounts = bound_of(run).accounts;
-    store_definition(run, 0, slice_of(job->hash), accounts);
+    struct bound bound = {.hash = slice_of(job->hash),
+        .parts = slice_of(job->parts ? job->parts : ""),
+        .places = accounts.len > 0 ? accounts : bound_of(run).places};
+
+    store_bound(run, &bound);
 }

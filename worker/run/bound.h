@@ -2,23 +2,38 @@
 /*
  * What a run is bound to: the kind of its job, the part of the definition that
  * decides which entities change and into what, and the accounts of the job's
- * stores. The first attempt binds the run, because an attempt of another kind,
- * or in another account, would change entities that were not asked for.
- *
- * The ledger has the kind in Kind, and the other two in Definition:
- *
- *   [MARK] HASH [. ACCOUNT ...]
- *
- * HASH is struct job's hash; each ACCOUNT a digest of 16 hex digits, in the
- * order in which the job first uses its stores. An Azure account is known by
- * its name, because workers may reach it under different hosts. The accounts
- * are missing if one of them was not known. MARK says what a person has
- * accepted:
- *
- *   ?   (`resume`) another HASH and other accounts
- *   ~   (`poison retry`) another HASH
- *
+ * stores. The first attempt binds the run. An attempt under another definition,
+ * of another kind or in another account would change entities that nobody asked
+ * for, so such an attempt begins only after a person has accepted the change.
  * Another kind is never accepted.
+ *
+ * One change needs nobody: rules were added (additions of struct kind), and all
+ * tables of the job are in the account in which they were. The run then starts
+ * over under the new definition.
+ *
+ * The ledger has the kind in Kind, and the rest in Definition:
+ *
+ *   [MARK OTHER :] HASH [/ PART ...] [. ACCOUNT ... TABLES]
+ *
+ * without spaces, except before TABLES. HASH is struct job's hash, 16 hex
+ * digits; the PARTs are its parts. Each ACCOUNT is a digest of 16 hex digits,
+ * in the order in which the job first uses its stores. TABLES is a text for
+ * people: the tables of the job, with their accounts. ACCOUNTs and TABLES are
+ * missing if one of the accounts was not known.
+ *
+ * An Azure account is known by its AccountName together with the host of its
+ * table endpoint, because two accounts may have the same name (of two Azurites,
+ * two clouds). An account that is reached under another host (a private
+ * endpoint, a custom domain) counts as another account. Locks differ: they
+ * count two hosts with one AccountName as one account (see locks.h).
+ *
+ * OTHER is the HASH of another definition and, if the accounts were known, a
+ * digest of its ACCOUNTs. MARK says what holds for it:
+ *
+ *   !   the run is held, because its job has the definition OTHER now
+ *   ?   a person has accepted OTHER and its accounts (`resume`)
+ *   ~   a person has accepted OTHER, in the accounts of the run (`poison
+ * retry`)
  */
 #ifndef TW_RUN_BOUND_H
 #define TW_RUN_BOUND_H
@@ -33,9 +48,9 @@ struct job;
 struct job_stores;
 struct ledger_run;
 
-/* bound_accounts: compose the end of Definition for the job: a dot, then the
- * ACCOUNT of each of its stores, without spaces. Empty if one of the accounts
- * is not known yet. Lives in arena. */
+/* bound_accounts: compose the end of Definition for the job: the dot, the
+ * ACCOUNT of each of its stores, and TABLES. Empty if one of the accounts is
+ * not known yet. Lives in arena. */
 struct slice bound_accounts(const struct job *job,
     const struct job_stores *stores, struct arena *arena);
 
@@ -62,19 +77,33 @@ bool bound_kind_changed(const struct ledger_run *run, const struct job *job);
  * the kind of the run. Call if bound_kind_changed(). Owned. */
 char *bound_kind_sentence(const struct ledger_run *run, const struct job *job);
 
+/* bound_accepted: has a person accepted the present definition of the job,
+ * after it had changed? */
+bool bound_accepted(const struct ledger_run *run, const struct job *job);
+
 /*
- * bound_check: may an attempt of the run go on with this job? TW_OK: yes.
+ * bound_check: may an attempt of the run go on with this job? accounts: from
+ * bound_accounts(); empty: not known, and then not compared. TW_OK: yes.
  * TW_CONFLICT: not before a person has restored what has changed or, if err
- * says so, accepted the change. Another HASH needs to be accepted only for a
- * table job (table_job of the job's kind).
+ * says so, accepted the change.
  */
 TW_MUST_USE enum tw_err bound_check(const struct ledger_run *run,
     const struct job *job, struct slice accounts, struct err *err);
 
-/* bound_accept: let the run's next attempt accept another HASH, and if
- * `accounts` is true also other accounts. Call before the run is `queued`
+/* bound_offer: note in a run that is held or refused, after bound_check()
+ * returned TW_CONFLICT, which definition and accounts `resume` would accept. */
+void bound_offer(
+    struct ledger_run *run, const struct job *job, struct slice accounts);
+
+/* bound_accept: accept the definition and the accounts that bound_offer()
+ * noted. Returns false, and does nothing, if it noted none. Call before the run
+ * is `queued` again. */
+bool bound_accept(struct ledger_run *run);
+
+/* bound_accept_definition: accept the definition of job, but no other accounts.
+ * Does nothing to a run that is not bound. Call before the run is `queued`
  * again. */
-void bound_accept(struct ledger_run *run, bool accounts);
+void bound_accept_definition(struct ledger_run *run, const struct job *job);
 
 /* bound_set: bind the run to the job. Accounts that are not known (empty) leave
  * the run bound to its former ones. */

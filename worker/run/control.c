@@ -398,8 +398,12 @@ struct asking {
     const struct definition *definition; /* definition that `change` uses; NULL:
                                             `change` needs none */
     bool unserved;                       /* no queue serves the run */
-    bool moved;      /* set by change: the run has another queue now */
-    int64_t delay_s; /* set by change: hide the run's message for so long */
+    bool accept;       /* control_retry(): accept a changed definition */
+    bool changed;      /* set by change: the definition has changed */
+    bool accepts;      /* set by change: the run accepts a changed definition */
+    bool will_be_held; /* set by change: see struct control_resumed */
+    bool moved;        /* set by change: the run has another queue now */
+    int64_t delay_s;   /* set by change: hide the run's message for so long */
 };
 
 /* Is the run `queued`, without a request to cancel it? Then an earlier `resume`
@@ -422,6 +426,8 @@ static enum tw_err apply_asked(
             SLICE_ARG(run->job), SLICE_ARG(run->id));
     ledger_copy(&asking->before, run);
     asking->asked = asking->unchanged = asking->moved = false;
+    asking->unserved = asking->changed = false;
+    asking->accepts = asking->will_be_held = false;
     ledger_note_idle(run, now_ticks);
     run->updated_ticks = now_ticks;
     return asking->change(asking, run, now_ticks, err);
@@ -850,6 +856,20 @@ static void use_served_queue(struct asking *asking, struct ledger_run *run)
     run->queue = ledger_text(run, slice_of(queue->name));
 }
 
+/* Must a person accept the job's definition before an attempt of the run? False
+ * if an environment variable of the job is not set here: the definition is then
+ * not known. A changed account is not noticed, because the stores are not
+ * opened. */
+static bool needs_acceptance(
+    const struct asking *asking, const struct ledger_run *run)
+{
+    const struct job *job = jobs_find(asking->definition->jobs, run->job);
+    struct err why;
+
+    return !job->unset &&
+           bound_check(run, job, (struct slice){0}, &why) != TW_OK;
+}
+
 /* May the run be moved to another queue as it is, without a new state? */
 static bool may_be_moved(const struct asking *asking,
     const struct ledger_run *run, int64_t now_ticks)
@@ -873,6 +893,21 @@ static enum tw_err move_run(
     return TW_OK;
 }
 
+/* No queue serves the run, so only the command `run` continues it. If that has
+ * refused a changed definition, or waits because of it, accept the definition,
+ * and keep the state of the run. */
+static enum tw_err accept_unserved(
+    struct asking *asking, struct ledger_run *run, struct err *err)
+{
+    asking->accepts = bound_accept(run);
+    if (!asking->accepts)
+        return refuse_unserved(asking, run, err);
+    if (run->state == LEDGER_WAITING)
+        resume_earlier(run, 0);
+    asking->unserved = true;
+    return TW_OK;
+}
+
 static enum tw_err set_resumed(struct asking *asking, struct ledger_run *run,
     int64_t now_ticks, struct err *err)
 {
@@ -892,13 +927,14 @@ static enum tw_err set_resumed(struct asking *asking, struct ledger_run *run,
         !may_lack_message(run))
         return refuse_state(run, err);
     if (!queue_of(asking->definition, run))
-        return refuse_unserved(asking, run, err);
+        return accept_unserved(asking, run, err);
     asking->delay_s = for_definition ? 0 : left_s(run, now_ticks);
+    asking->will_be_held = !for_definition && needs_acceptance(asking, run);
     if (may_lack_message(run))
         return is_so_already(asking);
     use_served_queue(asking, run);
     if (for_definition)
-        bound_accept(run, true);
+        asking->accepts = bound_accept(run);
     if (asking->delay_s == 0)
         resume_earlier(run, 0);
     run->lease_until_ticks = now_ticks;
@@ -915,7 +951,9 @@ enum tw_err control_resume(const struct definition *definition,
     struct err ignored; /* the run continues even if its poison copy stays */
     enum tw_err outcome = change_run(store, job, id, &asking, err);
 
-    if (outcome == TW_OK && !asking.asked)
+    if (outcome == TW_OK && asking.unserved)
+        outcome = refuse_unserved(&asking, &asking.run, err);
+    else if (outcome == TW_OK && !asking.asked)
         outcome = wake_or_advise(definition, &asking.run, asking.delay_s,
             asking.moved && asking.run.state == LEDGER_WAITING
                 ? "a worker of its queue finds the run within ten minutes"
@@ -923,8 +961,10 @@ enum tw_err control_resume(const struct definition *definition,
             err);
     if (outcome == TW_OK && asking.moved)
         (void)!delete_copy(store, &asking.before, &ignored);
-    *ret = (struct control_resumed){asking.unserved,
-        asking.moved ? queue_of(definition, &asking.run) : NULL};
+    *ret = (struct control_resumed){.unserved = asking.unserved,
+        .accepts = asking.accepts,
+        .will_be_held = asking.will_be_held,
+        .moved_to = asking.moved ? queue_of(definition, &asking.run) : NULL};
     asking_done(&asking);
     return outcome;
 }
@@ -1080,21 +1120,42 @@ static bool is_unreadable(const struct ledger_run *run)
     return run->args.len == 0;
 }
 
+/* Accept a changed definition of the run's job, if a person retries this one
+ * run. */
+static enum tw_err accept_change(
+    struct asking *asking, struct ledger_run *run, struct err *err)
+{
+    const struct job *job = jobs_find(asking->definition->jobs, run->job);
+
+    if (!needs_acceptance(asking, run))
+        return TW_OK;
+    if (!asking->accept)
+        return err_fail(err, TW_CONFLICT,
+            "the definition of job %s has changed since run %.*s began: "
+            "restore it, or accept the new one with `poison retry %.*s`",
+            job->name, SLICE_ARG(run->id), SLICE_ARG(run->id));
+    bound_accept_definition(run, job);
+    return TW_OK;
+}
+
 static enum tw_err set_queued_again(struct asking *asking,
     struct ledger_run *run, int64_t now_ticks, struct err *err)
 {
+    const struct job *job = jobs_find(asking->definition->jobs, run->job);
     enum tw_err outcome;
 
+    asking->changed = job && !job->unset && bound_definition_changed(run, job);
     if (control_was_retried(run))
         return is_so_already(asking);
     if (!is_poisoned(run))
         return refuse_state(run, err);
     outcome = check_job(asking, run, err);
     if (outcome == TW_OK)
+        outcome = accept_change(asking, run, err);
+    if (outcome == TW_OK)
         outcome = ledger_move(run, LEDGER_QUEUED, err);
     if (outcome != TW_OK)
         return outcome;
-    bound_accept(run, false);
     run->failures = run->silent = run->failed_logged = 0;
     run->error = run->failed_entities = (struct slice){0};
     /* PoisonId and PoisonReceipt are kept, because a repeated `retry` deletes
@@ -1111,11 +1172,12 @@ static enum tw_err set_queued_again(struct asking *asking,
 /* The ledger is written before the message is put, so that the worker that
  * receives the message finds an open run. */
 static enum tw_err retry_run(const struct definition *definition,
-    struct slice job, struct slice id, bool *ret_unserved, struct err *err)
+    struct slice job, struct slice id, bool accept, struct control_retried *ret,
+    struct err *err)
 {
     struct store *store = definition_store(definition);
     struct asking asking = {
-        .change = set_queued_again, .definition = definition};
+        .change = set_queued_again, .definition = definition, .accept = accept};
     struct err ignored; /* the run is queued even if its poison copy stays */
     enum tw_err outcome = change_run(store, job, id, &asking, err);
 
@@ -1127,7 +1189,8 @@ static enum tw_err retry_run(const struct definition *definition,
      * attempt that ends the run deletes it. */
     if (outcome == TW_OK)
         (void)!delete_copy(store, &asking.before, &ignored);
-    *ret_unserved = asking.unserved;
+    *ret = (struct control_retried){
+        .unserved = asking.unserved, .changed = asking.changed};
     asking_done(&asking);
     return outcome;
 }
@@ -1231,18 +1294,18 @@ static enum tw_err retry_unreadable(const struct definition *definition,
 }
 
 enum tw_err control_retry(const struct definition *definition, struct slice job,
-    struct slice id, bool *ret_unserved, struct err *err)
+    struct slice id, bool accept, struct control_retried *ret, struct err *err)
 {
     struct store *store = definition_store(definition);
     struct ledger_run run;
     enum tw_err outcome;
 
-    *ret_unserved = false;
+    *ret = (struct control_retried){.unserved = false};
     outcome = read_poisoned(store, job, id, true, &run, err);
     if (outcome == TW_OK)
         outcome = is_poisoned(&run) && is_unreadable(&run)
-                      ? retry_unreadable(definition, &run, ret_unserved, err)
-                      : retry_run(definition, job, id, ret_unserved, err);
+                      ? retry_unreadable(definition, &run, &ret->unserved, err)
+                      : retry_run(definition, job, id, accept, ret, err);
     ledger_run_done(&run);
     return outcome;
 }

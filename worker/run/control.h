@@ -95,7 +95,12 @@ TW_MUST_USE enum tw_err control_wake(const struct definition *definition,
 
 /* What control_resume() found, or did, beside its outcome. */
 struct control_resumed {
-    bool unserved;                      /* see TW_NOT_FOUND */
+    bool unserved;     /* see TW_NOT_FOUND */
+    bool accepts;      /* the run, which was held, accepts the definition for
+                          which it was held */
+    bool will_be_held; /* the definition of the run's job has changed: the next
+                          attempt holds the run, until the definition is
+                          restored or another control_resume() accepts it */
     const struct setup_queue *moved_to; /* the queue, of the definition's setup,
                                            to which the run was moved; NULL: the
                                            run was not moved */
@@ -105,12 +110,14 @@ struct control_resumed {
  * control_resume: continue a paused run, or one that waits for its definition.
  * The run becomes `queued`, and its wake-up message is put on the queue that
  * setup_queue_of_run() chooses. A run that waits for its definition accepts the
- * present definition: its checkpoint is dropped, and its first round begins
- * again. A `pause` that the owner has not acted on yet is removed, also if the
- * owner has died. If the run is `queued` or its owner died, only the message is
- * put, because an earlier control_resume() may have failed to put it. If an
- * owner executes the run, nothing is changed. If the run was paused before the
- * time at which it is to begin (ResumesAt), it begins at that time.
+ * definition that the attempt met that held it (bound_accept()), and starts
+ * over under it; if the definition has changed once more, the next attempt
+ * holds the run again. A paused run accepts nothing. If the owner has not acted
+ * on a `pause` yet, the request is removed, also if the owner has died. If the
+ * run is `queued` or its owner died, only the message is put, because an
+ * earlier control_resume() may have failed to put it. If an owner executes the
+ * run, nothing is changed. A run that was paused before the time at which it is
+ * to begin (ResumesAt) begins at that time.
  *
  * If the queue of an open run without an owner is not served any more, the run
  * moves to the queue that serves its job, even if it waits for something else
@@ -118,9 +125,10 @@ struct control_resumed {
  * is hidden until ResumesAt.
  *
  * TW_NOT_FOUND  ret->unserved false: there is no such run. ret->unserved true:
- *               the run's job is not configured, or no queue serves it; nothing
- *               is changed. If only the queue is missing, `run JOB --id ID` can
- *               continue the run.
+ *               the run's job is not configured, or no queue serves it. If only
+ *               the queue is missing, `run JOB --id ID` can continue the run:
+ * so that it does, a run that was held or refused for its changed definition
+ * accepts it (ret->accepts), and keeps its state. Nothing else is changed.
  * TW_CONFLICT   the run has ended or is being cancelled; or its queue is
  *               served, and the run waits for something else than its
  *               definition; or its job has another kind now.
@@ -150,28 +158,43 @@ TW_MUST_USE enum tw_err control_finish(const struct definition *definition,
     struct slice job, struct slice id, bool now, struct buf *done,
     struct err *err);
 
+/* What control_retry() found, or did, beside its outcome. */
+struct control_retried {
+    bool unserved; /* see TW_NOT_FOUND */
+    bool changed;  /* the definition of the run's job has changed since the run
+                      began */
+};
+
 /*
  * control_retry: queue a failed or poisoned run again. The run keeps its id,
- * checkpoint and RequestedAt, Failures and Error are cleared, and a changed
- * definition is accepted. Then the run's wake-up message is put on the queue
- * that setup_queue_of_run() chooses, and the poison copy is deleted. If
+ * checkpoint and RequestedAt, and Failures and Error are cleared. If accept is
+ * true, a changed definition of its job is accepted, so that the run starts
+ * over under it: the caller must tell the person (ret->changed). If accept is
+ * false, such a run is left as it is, unless it needs no acceptance (only_adds
+ * in worker/run/bound.c). Then the run's wake-up message is put on the queue
+ * that setup_queue_of_run() chooses, and its poison copy is deleted. If
  * control_was_retried() is true for the run, only the last two steps are
  * repeated.
  *
- * TW_CONFLICT   the run is neither failed nor poisoned.
- * TW_NOT_FOUND  *ret_unserved false: there is no such run. *ret_unserved true:
+ * If an environment variable of the job is not set here, it is not known
+ * whether the definition has changed, and nothing is accepted: the next attempt
+ * holds the run if it has.
+ *
+ * TW_CONFLICT   the run is neither failed nor poisoned; or accept is false and
+ *               the definition has changed (ret->changed is then true).
+ * TW_NOT_FOUND  ret->unserved false: there is no such run. ret->unserved true:
  *               either the job is not configured, and nothing is changed; or
  *               the run is `queued` now, but no queue serves it. Then err has
  *               the command that continues the run, `run JOB --id ID`, and the
  *               poison copy stays until an attempt has ended the run.
  *
  * The entity of an unreadable message has no run to retry. Instead the message
- * is put back. Its poison copy is searched for among the first 32 messages of
- * the poison queue. The body is put on the queue that binding_queue_of_copy()
- * chooses: its own if this is bound as before. Then the entity becomes
- * `cancelled`. TW_NOT_FOUND with *ret_unserved: no queue reads the message as
- * before; nothing is changed, and err says what to configure. TW_INVALID: the
- * poison copy is not found.
+ * is put back: its poison copy is searched for among the first 32 messages of
+ * the poison queue and put on the queue that binding_queue_of_copy() chooses,
+ * its own if this is bound as before; the entity becomes `cancelled`.
+ * TW_NOT_FOUND with ret->unserved: no queue reads the message as before;
+ * nothing is changed, and err says what to configure. TW_INVALID: the poison
+ * copy is not found.
  *
  * A JSON body that is put back on a queue without a job must be the same
  * request as before. If the body has no time, it gets the time of the original
@@ -180,7 +203,8 @@ TW_MUST_USE enum tw_err control_finish(const struct definition *definition,
  * new request.
  */
 TW_MUST_USE enum tw_err control_retry(const struct definition *definition,
-    struct slice job, struct slice id, bool *ret_unserved, struct err *err);
+    struct slice job, struct slice id, bool accept, struct control_retried *ret,
+    struct err *err);
 
 /* control_was_retried: is the run `queued`, and did it have an attempt or a
  * poison copy before? Then an earlier control_retry() may have stored `queued`

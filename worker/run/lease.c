@@ -280,6 +280,20 @@ enum tw_err lease_hold_without_job(
         err);
 }
 
+/* Returns what Note says about a run whose definition or accounts have
+ * changed. */
+static const char *change_note(
+    const struct ledger_run *run, const struct job *job)
+{
+    if (job->kind->table_job)
+        return "a changed definition was accepted: began again with the first "
+               "round";
+    if (bound_definition_changed(run, job) && !bound_accepted(run, job))
+        return "rules were added to the definition: started over with the new "
+               "one";
+    return "a changed definition was accepted: started over with the new one";
+}
+
 /* Bind the run to the job. A checkpoint and a phase that were reached under
  * another definition, or in other accounts, are dropped. */
 static void set_definition(struct lease *lease, struct ledger_run *run,
@@ -292,16 +306,12 @@ static void set_definition(struct lease *lease, struct ledger_run *run,
 
     lease->starts_over = changed && run->checkpoint.len > 0;
     lease->binds = run->definition.len == 0;
-    if (changed)
+    if (changed) {
         run->phase = (struct slice){0};
+        ledger_add_note(run, slice_of(change_note(run, job)));
+    }
     if (lease->starts_over) {
         run->checkpoint = (struct slice){0};
-        ledger_add_note(run,
-            slice_of(job->kind->table_job
-                         ? "a changed definition was accepted: began again "
-                           "with the first round"
-                         : "the definition changed: started over with the new "
-                           "one"));
         log_run_info(&log,
             "%.*s/%.*s: the job's definition has changed since the "
             "checkpoint: starting over",
@@ -607,6 +617,29 @@ static enum tw_err apply_control(
     return TW_OK;
 }
 
+/* Hold the run until a person restores the definition, or accepts the one that
+ * this attempt met. A paused run, which the `run` command wants to acquire,
+ * stays paused. */
+static enum tw_err hold_for_definition(struct taking *taking,
+    struct ledger_run *run, int64_t now_ticks, const struct err *why,
+    struct err *err)
+{
+    enum tw_err outcome;
+
+    bound_offer(run, taking->wish->job, taking->wish->accounts);
+    if (run->state == LEDGER_PAUSED) {
+        taking->outcome = LEASE_REFUSED;
+        (void)err_fail(err, TW_CONFLICT, "%s", why->text);
+        return TW_OK; /* store what was offered */
+    }
+    outcome = lease_hold_run(
+        run, LEDGER_WAITS_FOR_DEFINITION, now_ticks, 0, why->text, err);
+    taking->outcome = LEASE_HELD;
+    taking->lease->until_ticks = run->resumes_ticks;
+    taking->lease->newly_held = run->waits_since_ticks == now_ticks;
+    return outcome;
+}
+
 /* The change of lease_acquire(): decide whether run may be acquired, then make
  * the lease its owner. run is the run as the ledger has it now; without an ETag
  * it is not in the ledger. */
@@ -627,20 +660,8 @@ static enum tw_err apply_acquire(
         return apply_control(taking, run, err);
     if (run->etag.len == 0)
         begin_run(run, wish);
-    if (waits_for_definition(taking, run, obeys, &why)) {
-        if (run->state == LEDGER_PAUSED) { /* the `run` command wants to acquire
-                                              a paused run: it stays paused */
-            taking->outcome = LEASE_REFUSED;
-            return err_fail(err, TW_CONFLICT, "%s", why.text);
-        }
-        enum tw_err outcome = lease_hold_run(
-            run, LEDGER_WAITS_FOR_DEFINITION, now_ticks, 0, why.text, err);
-
-        taking->outcome = LEASE_HELD;
-        taking->lease->until_ticks = run->resumes_ticks;
-        taking->lease->newly_held = run->waits_since_ticks == now_ticks;
-        return outcome;
-    }
+    if (waits_for_definition(taking, run, obeys, &why))
+        return hold_for_definition(taking, run, now_ticks, &why, err);
     return become_owner(taking, run, err);
 }
 

@@ -107,8 +107,8 @@ struct ledger_run {
     struct slice owner; /* lock_file_owner() of the attempt with the lease, or
                            empty after its release */
     struct slice phase, checkpoint;
-    struct slice definition; /* hash of the job's definition under which the
-                                checkpoint was made */
+    struct slice definition; /* the definition and the accounts under which the
+                                checkpoint was made: see bound.h */
     struct slice error;
     struct slice failed_entities; /* the first ten failed entities, one line
                                      each */
