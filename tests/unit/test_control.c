@@ -331,8 +331,8 @@ VIRTUAL_BENCH_TEST(retry_accepts_no_deletes)
     run = workbench_stored(bench, JOB, "r1");
     run->accept_deletes = true;
     assert_ok(workbench_store_run(bench, run));
-    assert_ok(control_retry(
-        &bench->definition, slice_of(JOB), slice_of("r1"), &unserved, &err));
+    assert_ok(control_retry(&bench->definition, slice_of(JOB), slice_of("r1"),
+        true, &retried, &err));
     assert_false(workbench_stored(bench, JOB, "r1")->accept_deletes);
 }
 
