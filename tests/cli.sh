@@ -1350,7 +1350,7 @@ YAML
     run 0 check --config unserved.yaml
     run 69 poison retry hand2 --config unserved.yaml
     last_says "tableward run delete-channel channel='h'\\\\''2' --id hand2"
-    run 0 run delete-channel "channel=h'2" --yes --id hand2
+    run 0 run delete-channel "channel=h'2" --yes --id hand2 --config unserved.yaml
 }
 
 poison_is_shown_and_retried() {
