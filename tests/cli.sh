@@ -1394,7 +1394,7 @@ a_dropped_run_is_left_alone() {
     prints '^dropped is dropped$'
     run 0 poison list --all
     grep -q dropped out && fail "a dropped run is listed"
-    run 0 poison retry --all
+    run 0 poison retry --all --accept-definition
     grep -q dropped out && fail "a dropped run is retried"
     run 0 worker --drain
     run 0 status dropped
