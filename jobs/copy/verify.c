@@ -31,8 +31,8 @@ static const char *const NAMES[DIFFERENCES] = {
     [ORPHANED] = "copies without a source",
     [EDITED] = "edited copies",
     [FORMER] =
-        "copies of a former entry of `to:`, of former key templates or of a "
-        "former source table",
+        ("copies of a former entry of `to:`, of former key templates or of a "
+         "former source table"),
     [IMPOSSIBLE] = "sources that cannot be copied",
 };
 

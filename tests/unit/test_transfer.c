@@ -706,8 +706,8 @@ FIXTURE_TEST(an_id_that_has_succeeded_takes_no_other_content)
     static const char *const OTHERS[] = {
         "{\"PartitionKey\":\"p\",\"RowKey\":\"1\"}\n",
         TWO_LINES "{\"PartitionKey\":\"p\",\"RowKey\":\"3\"}\n",
-        "{\"PartitionKey\":\"p\",\"RowKey\":\"1\"}\n"
-        "{\"PartitionKey\":\"p\",\"RowKey\":\"3\"}\n",
+        ("{\"PartitionKey\":\"p\",\"RowKey\":\"1\"}\n"
+         "{\"PartitionKey\":\"p\",\"RowKey\":\"3\"}\n"),
         "",
     };
 
