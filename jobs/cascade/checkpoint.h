@@ -18,8 +18,8 @@
 /* What an attempt knows of its run, beside the path of the walk. Times are
  * ticks of the service's clock; 0: unknown. */
 struct cascade_checkpoint {
-    int64_t tombstone_ticks;  /* when the tombstone was written; 0 also if it
-                                 was not written yet */
+    int64_t tombstone_ticks;  /* when the tombstone was written; 0: unknown,
+                                 or it was not written yet */
     int64_t began_ticks;      /* when the current pass began */
     int64_t not_before_ticks; /* earliest start of the last settle pass */
     int parent_found;         /* 1: the parent existed before the tombstone was

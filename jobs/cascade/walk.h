@@ -124,7 +124,8 @@ struct walk_plan {
 };
 
 struct walk_result {
-    bool found;     /* an entity was found, in this walk or before plan.from */
+    bool found;     /* an entity was found, by this walk or, before the keys of
+                       plan.from, by the walk that it resumes */
     int64_t failed; /* number of entities whose child rules cannot be bound;
                        each was reported by run->callbacks->failed() */
 };

@@ -388,8 +388,9 @@ static size_t named_of(const struct batch_buffer *batch_buffer)
                : batch_buffer->count;
 }
 
-/* Was the batch probably sent before, so that the entities of its other inserts
- * exist too? */
+/* The service has refused the insert at `named`, because its entity exists. Was
+ * the batch probably sent before, so that the entities of all its inserts
+ * exist? */
 static bool is_sent_again(const struct batch_buffer *batch_buffer, size_t named)
 {
     return named == 0 && batch_buffer->count > 1 &&

@@ -137,8 +137,9 @@ bool selector_disjoint(const struct selector *a, const struct selector *b);
 /*
  * selector_property_is: does the filter require that a property or key of each
  * selected entity is equal to an argument, as Channel eq '{channel}' does? arg
- * is the index of the argument. If arg is -1, look instead for a comparison
- * with `read`, a property or key of the entity that the templates read.
+ * is the index of the argument. If arg is -1, the comparison must be with
+ * `read` instead, the name of a property or key whose value the selector's
+ * templates use, as Channel eq '{Name}' uses Name.
  * Comparisons within `or` or `not` do not count. True: *ret_property is the
  * name of the property, or PartitionKey or RowKey.
  */

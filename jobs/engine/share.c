@@ -229,8 +229,8 @@ static bool raise_char(struct share *share, size_t at)
     int below = CHAR_LAST + 1, c = char_at(share, at) + 1;
     bool found;
 
-    /* The next higher character is tried first, because often no key has a
-     * higher one. */
+    /* The next higher character is tried first: often no key has a higher one,
+     * and one request then ends the search. */
     while (c < below) {
         if (!find_later(share, at, c, &found))
             return false;

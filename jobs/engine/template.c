@@ -382,8 +382,9 @@ static const struct expression *lone_expression(
     return NULL;
 }
 
-/* from is a comparison in the filter with sample values. Store it as an
- * equality of the template. */
+/* The filter was parsed with sample values in place of the template's
+ * expressions, and has the comparison `from`. Store it as an equality of the
+ * template. */
 static void keep_equality(struct template *template, struct arena *arena,
     const struct sample *sample, const struct filter_equality *from)
 {

@@ -298,3 +298,44 @@ TEST(the_name_of_an_account_is_known_under_each_host)
         account_free(account);
     }
 }
+
+TEST(an_account_has_one_text_under_all_of_its_hosts)
+{
+    static const struct {
+        const char *text, *account;
+    } cases[] = {
+        {"AccountName=Acct;AccountKey=a2V5;EndpointSuffix=core.windows.net",
+            "acct in core.windows.net"},
+        {"AccountName=acct;AccountKey=a2V5;"
+         "TableEndpoint=https://acct-secondary.table.core.windows.net:443",
+            "acct in core.windows.net"},
+        {"AccountName=acct;AccountKey=a2V5;"
+         "TableEndpoint=https://tables.example.org",
+            "acct in core.windows.net"},
+        {"AccountName=acct;AccountKey=a2V5;"
+         "TableEndpoint=https://10.0.0.4:8443/acct",
+            "acct in core.windows.net"},
+        {"AccountName=acct;AccountKey=a2V5;"
+         "EndpointSuffix=core.chinacloudapi.cn",
+            "acct in core.chinacloudapi.cn"},
+        {"UseDevelopmentStorage=true", "127.0.0.1:10002/devstoreaccount1"},
+        {"SharedAccessSignature=sv=1&sig=s;"
+         "TableEndpoint=https://acct.tables.example.org",
+            NULL},
+    };
+    struct account *account;
+    struct err err;
+    char *text;
+
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
+        assert_ok(
+            account_parse(slice_of(cases[i].text), false, &account, &err));
+        text = account_in_cloud(account);
+        if (cases[i].account)
+            assert_string_equal(text, cases[i].account);
+        else
+            assert_null(text);
+        mem_free(text);
+        account_free(account);
+    }
+}

@@ -31,14 +31,17 @@ static const struct kind KIND = {.name = "copy", .tables = list_tables};
 static struct job job = {
     .name = "blogs", .kind = &KIND, .hash = "0123456789abcdef"};
 
-static const char *account_name; /* AccountName of the first store; or NULL */
+/* AccountName, alone and with its cloud, of the first store; or NULL */
+static const char *account_name, *cloud_account;
 
 static struct slice accounts_of(
     const char *first, const char *second, size_t count, const size_t *uses)
 {
     struct store stores[2] = {
         {.name = "a",
-            .capabilities = {.identity = first, .account_name = account_name}},
+            .capabilities = {.identity = first,
+                .account_name = account_name,
+                .cloud_account = cloud_account}},
         {.name = "b", .capabilities = {.identity = second}},
     };
     struct store *const list[2] = {&stores[0], &stores[1]};
@@ -73,28 +76,32 @@ SCRATCH_TEST(the_accounts_are_those_of_the_stores_that_the_job_uses)
 }
 
 /* Two Azurites, two clouds: their accounts may have one name. */
-SCRATCH_TEST(an_account_is_its_name_and_its_host)
+SCRATCH_TEST(an_account_is_its_name_in_its_cloud)
 {
     static const struct {
-        const char *name, *host;
+        const char *name, *cloud, *host;
+        size_t same; /* the first case with this account */
     } ACCOUNTS[] = {
-        {"acct", "acct.table.core.windows.net"},
-        {"acct", "acct.table.core.usgovcloudapi.net"},
-        {"other", "acct.table.core.windows.net"},
-        {NULL, "acct.table.core.windows.net"},
-        {"acct", "acct.table.core.windows.net"}, /* the first one */
+        {"acct", "acct in core.windows.net", "acct.table.core.windows.net", 0},
+        {"acct", "acct in core.chinacloudapi.cn",
+            "acct.table.core.chinacloudapi.cn", 1},
+        {"other", "other in core.windows.net", "tables.example.org", 2},
+        {NULL, NULL, "tables.example.org", 3},
+        {"acct", "acct in core.windows.net", "10.0.0.4:8443", 0},
     };
     static const size_t FIRST[] = {0};
     struct slice accounts[5];
 
     for (size_t i = 0; TEST_EACH(i, ACCOUNTS); i++) {
         account_name = ACCOUNTS[i].name;
+        cloud_account = ACCOUNTS[i].cloud;
         accounts[i] = accounts_of(ACCOUNTS[i].host, NULL, 1, FIRST);
         for (size_t other = 0; other < i; other++)
-            assert_int_equal(slice_equal(accounts[other], accounts[i]),
-                other == 0 && i == 4);
+            assert_int_equal(
+                memcmp(accounts[other].at, accounts[i].at, 17) == 0,
+                ACCOUNTS[i].same == ACCOUNTS[other].same);
     }
-    account_name = NULL;
+    account_name = cloud_account = NULL;
     assert_true(
         slice_is((struct slice){accounts[0].at + 17, accounts[0].len - 17},
             " Blogs (acct at acct.table.core.windows.net)"));

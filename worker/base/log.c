@@ -22,7 +22,8 @@
 /* The maximum length of a message. A longer one is cut, so that no input can
  * flood the log. */
 #define MESSAGE_MAX_BYTES ((size_t)16 * 1024)
-/* The maximum length of a line. Escaping may make six bytes of one byte. */
+/* The maximum length of a line. Escaping may make six bytes of one byte of the
+ * message; the rest is for the other fields. */
 #define LINE_MAX_BYTES (MESSAGE_MAX_BYTES * 8)
 
 const char *const log_level_names[] = {

@@ -122,8 +122,9 @@ const struct command command_check = {
     .arguments = "[--online]",
     .summary = "validates the configuration",
     .details =
-        "Prints every error with its line and column; then the exit code is "
-        "78. All\nenvironment variables that the configuration names must be "
+        "Prints every error with its line and column; the exit code is 78 if "
+        "there is one. All\nenvironment variables that the configuration names "
+        "must be "
         "set, and a file that it\nnames for a credential must hold one, if it "
         "can be read here. --online also reports\neach missing permission on "
         "a table or queue, and a wrong clock. Nothing is written.\n",

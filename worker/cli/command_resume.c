@@ -119,9 +119,10 @@ const struct command command_resume = {
         "Puts a new message for the run on its queue; the exit code is 69 if "
         "no queue serves\nthe job, or the job is not in the configuration. A "
         "run whose queue is not served any\nmore moves to the queue that "
-        "serves the job. A run that is held because its job was\nchanged "
-        "accepts the present definition and starts over; a paused run of such "
-        "a job is held\nfirst, until `resume` is repeated. A run that was to "
+        "serves the job. If a run is held because its job was\nchanged, "
+        "`resume` accepts the present definition, and the run starts over. If "
+        "such a run is\npaused, the first `resume` makes it held, and the "
+        "second one accepts the definition. A run that was to "
         "begin later begins at that time.\nIf several jobs have a run of that "
         "ID, write JOB/ID.\n",
     .required = REQUIRED,

@@ -5,9 +5,10 @@
  * receives the signal.
  *
  * After a stop signal a second thread, the guard, ends the process if the first
- * one has not done so. The first one may not, because it calls on() and logs,
- * which may block, for instance if no process reads standard error. The guard
- * neither logs nor takes a lock that is held while something is logged.
+ * one has not done so. The first one may fail to do so, because it calls on()
+ * and logs, and both may block, for instance if no process reads standard
+ * error. The guard neither logs nor takes a lock that is held while something
+ * is logged.
  */
 #include "worker/cli/signals.h"
 
@@ -25,8 +26,8 @@
 
 #define PATIENCE 3
 /* Time from the stop signal until the guard ends the process. It is a little
- * longer than STOP_END_MS, so that the first thread can log a line about the
- * end before, unless it blocks. */
+ * longer than STOP_END_MS, so that the first thread, unless it blocks, can
+ * still log that the process ends. */
 #define GUARD_MS (STOP_END_MS + 150)
 
 struct signals {

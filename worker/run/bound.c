@@ -147,24 +147,31 @@ static void digest_of(struct slice text, char to[DIGITS + 1])
     text_hex(to, sum, DIGITS / 2);
 }
 
-/* Compose the text that identifies the account of store: AccountName and host,
- * or what else distinguishes it. Owned. */
-static char *account_text(const struct store *store)
+/* Returns the text that identifies the account of store: borrowed. */
+static const char *account_text(const struct store *store)
+{
+    const char *account = store->capabilities.cloud_account;
+
+    return account ? account : store_account(store);
+}
+
+/* Where store is, for people, who know a file by the name of its store, not by
+ * its identity. Owned. */
+static char *place_text(const struct store *store)
 {
     const char *name = store->capabilities.account_name;
 
+    if (store->capabilities.local)
+        return mem_format("store %s", store->name);
     return name ? mem_format("%s at %s", name, store_account(store))
                 : mem_format("%s", store_account(store));
 }
 
-/* Add a table, and where it is, to TABLES: for people, who know a file by the
- * name of its store, not by its identity. */
+/* Add a table, and where it is, to TABLES. */
 static void collect_table(
     struct collecting *c, const struct store *store, const char *table)
 {
-    char *place = store->capabilities.local
-                      ? mem_format("store %s", store->name)
-                      : account_text(store);
+    char *place = place_text(store);
     char *text = mem_format("%s (%s)", table, place);
 
     if (!strstr(buf_text(&c->tables), text))
@@ -180,18 +187,15 @@ static void collect_account(
     const struct store *store =
         index < c->stores->count ? c->stores->stores[index] : NULL;
     char digest[DIGITS + 1];
-    char *account;
 
     (void)access;
     if (!store ||
-        (!store->capabilities.account_name && !store->capabilities.identity &&
+        (!store->capabilities.cloud_account && !store->capabilities.identity &&
             !store->capabilities.endpoint)) {
         c->unknown = true;
         return;
     }
-    account = account_text(store);
-    digest_of(slice_of(account), digest);
-    mem_free(account);
+    digest_of(slice_of(account_text(store)), digest);
     if (!has_digest(buf_slice(&c->digests), digest))
         buf_add_text(&c->digests, digest);
     collect_table(c, store, table);

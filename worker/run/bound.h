@@ -21,19 +21,19 @@
  * people: the tables of the job, with their accounts. ACCOUNTs and TABLES are
  * missing if one of the accounts was not known.
  *
- * An Azure account is known by its AccountName together with the host of its
- * table endpoint, because two accounts may have the same name (of two Azurites,
- * two clouds). An account that is reached under another host (a private
- * endpoint, a custom domain) counts as another account. Locks differ: they
- * count two hosts with one AccountName as one account (see locks.h).
+ * An Azure account is known by its AccountName together with its cloud, because
+ * two clouds may have accounts of one name; an account of Azurite by its host
+ * and port, because every Azurite has the same AccountName. So workers may
+ * reach one account under different hosts (a private endpoint, a custom
+ * domain). Locks differ: they count any two hosts with one AccountName as one
+ * account (see locks.h).
  *
  * OTHER is the HASH of another definition and, if the accounts were known, a
  * digest of its ACCOUNTs. MARK says what holds for it:
  *
  *   !   the run is held, because its job has the definition OTHER now
  *   ?   a person has accepted OTHER and its accounts (`resume`)
- *   ~   a person has accepted OTHER, in the accounts of the run (`poison
- * retry`)
+ *   ~   a person has accepted OTHER (`poison retry`), but no other accounts
  */
 #ifndef TW_RUN_BOUND_H
 #define TW_RUN_BOUND_H

@@ -26,7 +26,8 @@
 /* Keys of one table: that of the store, and that of its AccountName. */
 #define TABLE_KEYS 2
 
-/* A stored lock or want. */
+/* A row of the lock table: a lock, or a want, which says that a run waits for
+ * the lock. */
 struct row {
     struct slice row_key, etag, key, job, id;
     int64_t requested_ticks;

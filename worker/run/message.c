@@ -593,9 +593,10 @@ static enum tw_err read_json(const struct jobs *jobs, struct slice body,
 /* ---- bound queues ---- */
 
 /*
- * Set wake_up_* if the body is also a JSON message, for any job, because the
- * queue may have been bound to another job, or to none, when the message was
- * put. Only the ledger can tell such a message from an argument.
+ * The body of a message on a bound queue is an argument. But it may have been
+ * put as a JSON message, when the queue was bound to another job or to none. If
+ * it can be read as one, whatever its job, set wake_up_*. Only the ledger can
+ * tell the two apart.
  */
 static void read_wake_up(const struct jobs *jobs, struct slice body,
     struct arena *arena, struct request *ret)

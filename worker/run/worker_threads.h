@@ -85,8 +85,8 @@ void worker_threads_reload(
 void worker_threads_poll_now(struct worker_threads *threads);
 
 /*
- * worker_threads_begin_pass, worker_threads_end_pass: call at the begin and at
- * the end of a pass over all open runs. any_waits: the pass found a run that
+ * worker_threads_begin_pass, worker_threads_end_pass: call at the beginning and
+ * at the end of a pass over all open runs. any_waits: the pass found a run that
  * waits until a person resumes or finishes the run. If any_waits is true, or an
  * attempt has released such a run since the pass began, queues are polled at
  * least every 8 s until the end of the next pass. So the message of `resume` or

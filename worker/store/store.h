@@ -97,6 +97,11 @@ struct store_capabilities {
                                  one account: use account_name where taking two
                                  accounts for one makes jobs wait without need.
                                  Lives as long as the store */
+    const char *cloud_account; /* AccountName together with its cloud, as
+                                  account_in_cloud() has it: equal under every
+                                  host of one account, and different for two
+                                  accounts. NULL where account_name is. Lives as
+                                  long as the store */
 };
 
 /* ---- tables ---- */

@@ -19,6 +19,8 @@
 
 #define CONNECTION_STRING_MAX (64 * 1024)
 #define COSMOS_HOST_PART ".table.cosmos."
+#define TABLE_LABEL ".table."
+#define PUBLIC_CLOUD "core.windows.net"
 
 enum part {
     PART_PROTOCOL,
@@ -411,6 +413,34 @@ char *account_public_name(const struct account *account)
         if (*at >= 'A' && *at <= 'Z')
             *at = (char)(*at - 'A' + 'a');
     return lower;
+}
+
+/* Returns the domain below "table" in the host of the table endpoint. */
+static struct slice cloud_of(const struct account *account)
+{
+    const char *table = strcasestr(account->table.origin, TABLE_LABEL);
+
+    if (!table)
+        return slice_of(PUBLIC_CLOUD);
+    table += strlen(TABLE_LABEL);
+    return (struct slice){table, strcspn(table, ":")};
+}
+
+char *account_in_cloud(const struct account *account)
+{
+    char *name = account_public_name(account), *text;
+
+    if (!name)
+        return NULL;
+    if (strcmp(name, DEVELOPMENT_ACCOUNT) == 0)
+        text = account_identity(account);
+    else
+        text = mem_format("%s in %.*s", name, SLICE_ARG(cloud_of(account)));
+    for (char *at = text; *at; at++)
+        if (*at >= 'A' && *at <= 'Z')
+            *at = (char)(*at - 'A' + 'a');
+    mem_free(name);
+    return text;
 }
 
 static bool same_text(const char *a, const char *b)

@@ -64,6 +64,17 @@ char *account_identity(const struct account *account);
  */
 char *account_public_name(const struct account *account);
 
+/*
+ * account_in_cloud: return a text that is equal for every host of one account,
+ * and different for two accounts: the public name, and the domain of the cloud
+ * in which this name is unique ("core.windows.net", "core.chinacloudapi.cn"). A
+ * host that does not name its cloud (a private endpoint, a custom domain, an
+ * address) is taken for one of core.windows.net. Every Azurite has an account
+ * "devstoreaccount1", so that its text has the host and the port instead. NULL:
+ * the public name is unknown. Owned.
+ */
+char *account_in_cloud(const struct account *account);
+
 /* account_same_services: do both have the same name and the same endpoints, so
  * that only their credentials may differ? */
 bool account_same_services(const struct account *a, const struct account *b);

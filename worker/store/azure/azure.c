@@ -65,7 +65,8 @@ struct azure {
     char *log_name;             /* "store main" */
     char *place;                /* address of the table endpoint */
     char *identity;
-    char *account_name; /* NULL: unknown */
+    char *account_name;  /* NULL: unknown */
+    char *cloud_account; /* NULL: unknown */
 };
 
 /* One request and its response, from call_init() to call_done(). */
@@ -1123,6 +1124,7 @@ static void azure_close(struct store *store)
     mem_free(azure->place);
     mem_free(azure->identity);
     mem_free(azure->account_name);
+    mem_free(azure->cloud_account);
     mem_free(azure->log_name);
     mem_free(azure);
 }
@@ -1177,6 +1179,7 @@ static struct azure *new_azure(
         mem_format("%s%s", account->table.origin, account->table.path);
     azure->identity = account_identity(account);
     azure->account_name = account_public_name(account);
+    azure->cloud_account = account_in_cloud(account);
     azure->store = (struct store){
         .ops = &azure_ops,
         .name = name,
@@ -1194,6 +1197,7 @@ static struct azure *new_azure(
                                 ? azure->identity
                                 : NULL,
                 .account_name = azure->account_name,
+                .cloud_account = azure->cloud_account,
             },
     };
     return azure;
