@@ -285,8 +285,8 @@ static enum tw_err end_round(struct copy_work *work, enum rounds_next *ret)
         return outcome;
     *ret = rounds_end(&work->rounds, work->run, behind);
     work->at.restarts = 0;
-    end_acceptance(work);
     copy_save(work, true);
+    end_acceptance(work); /* not before the checkpoint of the next round */
     return TW_OK;
 }
 

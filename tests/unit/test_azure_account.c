@@ -313,8 +313,11 @@ TEST(an_account_has_one_text_under_all_of_its_hosts)
          "TableEndpoint=https://tables.example.org",
             "acct in core.windows.net"},
         {"AccountName=acct;AccountKey=a2V5;"
-         "TableEndpoint=https://10.0.0.4:8443/acct",
+         "TableEndpoint=https://10.0.0.4:8443",
             "acct in core.windows.net"},
+        {"AccountName=acct;AccountKey=a2V5;"
+         "TableEndpoint=https://127.0.0.1:10002/acct",
+            "acct in an emulator"},
         {"AccountName=acct;AccountKey=a2V5;"
          "EndpointSuffix=core.chinacloudapi.cn",
             "acct in core.chinacloudapi.cn"},

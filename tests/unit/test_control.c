@@ -1727,15 +1727,36 @@ VIRTUAL_BENCH_TEST(resume_accepts_a_changed_definition)
     struct err err;
 
     leave_held(bench);
+    run = workbench_stored(bench, JOB, "r1");
+    run->accept_deletes = true; /* under the former definition */
+    assert_ok(workbench_store_run(bench, run));
+    memcpy(bench->job.hash, OTHER_HASH, 16);
     assert_ok(resume(bench, &err));
     assert_true(resumed.accepts);
     assert_false(resumed.will_be_held);
     run = workbench_stored(bench, JOB, "r1");
     assert_int_equal(run->state, LEDGER_QUEUED);
+    assert_false(run->accept_deletes);
     assert_true(slice_is(run->definition, "?" OTHER_HASH ":"
                                           "0123456789abcdef"));
     assert_true(run->resumes_ticks == 0);
     assert_int_equal(messages(bench), 1);
+}
+
+/* A worker that has not read the restored definition yet would carry out the
+ * other one. */
+VIRTUAL_BENCH_TEST(resume_under_a_restored_definition_accepts_nothing)
+{
+    struct ledger_run *run;
+    struct err err;
+
+    leave_held(bench);
+    assert_ok(resume(bench, &err));
+    assert_false(resumed.accepts || resumed.will_be_held);
+    run = workbench_stored(bench, JOB, "r1");
+    assert_int_equal(run->state, LEDGER_QUEUED);
+    assert_true(slice_is(run->definition, "!" OTHER_HASH ":"
+                                          "0123456789abcdef"));
 }
 
 /* The person has not read yet that the job would delete something else. */
@@ -1776,6 +1797,7 @@ VIRTUAL_BENCH_TEST(a_definition_is_accepted_also_if_no_queue_serves_the_run)
 
     bench->setup.queue_count = 0;
     leave_held(bench);
+    memcpy(bench->job.hash, OTHER_HASH, 16);
     assert_int_equal(resume(bench, &err), TW_NOT_FOUND);
     assert_true(resumed.unserved && resumed.accepts);
     assert_non_null(strstr(err.text, "run delete-channel --id r1"));

@@ -1071,7 +1071,7 @@ FIXTURE_TEST(a_run_waits_while_its_job_is_of_another_kind)
     f->bench.kind.name = "delete";
     expect_held(f, "is a delete now, and was a scripted");
     run = read_run(f);
-    assert_true(bound_accept(run));
+    assert_true(bound_accept(run, &f->bench.job));
     assert_ok(workbench_store_run(&f->bench, run));
     expect_held(f, "is a delete now, and was a scripted");
     f->bench.kind.name = name;
@@ -1128,7 +1128,7 @@ FIXTURE_TEST(a_paused_run_notes_the_definition_that_was_refused)
     assert_int_equal(run->state, LEDGER_PAUSED);
     assert_true(
         slice_is(run->definition, "!fedcba9876543210:0123456789abcdef"));
-    assert_true(bound_accept(run));
+    assert_true(bound_accept(run, &f->bench.job));
     assert_ok(workbench_store_run(&f->bench, run));
     assert_int_equal(take(f), LEASE_ACQUIRED);
 }
@@ -1147,17 +1147,17 @@ FIXTURE_TEST(a_run_waits_while_its_job_is_in_another_account)
 {
     struct ledger_run *run;
 
-    f->wish.accounts = slice_of(".aaaaaaaaaaaaaaaa");
+    f->wish.accounts = slice_of(".aaaaaaaaaaaaaaaa Blogs (x)");
     attempt_begins(f);
     f->bench.kind.table_job = false;
-    f->wish.accounts = slice_of(".bbbbbbbbbbbbbbbb");
+    f->wish.accounts = slice_of(".bbbbbbbbbbbbbbbb Blogs (x)");
     expect_held(f, "is another account now");
     run = read_run(f);
     bound_accept_definition(run, &f->bench.job); /* as `poison retry` does */
     assert_ok(workbench_store_run(&f->bench, run));
     expect_held(f, "is another account now");
     run = read_run(f);
-    assert_true(bound_accept(run)); /* as `resume` does */
+    assert_true(bound_accept(run, &f->bench.job)); /* as `resume` does */
     assert_ok(workbench_store_run(&f->bench, run));
     assert_int_equal(take(f), LEASE_ACQUIRED);
     assert_true(f->lease.starts_over);
@@ -1173,7 +1173,7 @@ FIXTURE_TEST(an_accepted_definition_begins_with_the_first_round)
     memcpy(f->bench.job.hash, "fedcba9876543210", 16);
     assert_int_equal(take(f), LEASE_HELD);
     run = read_run(f);
-    assert_true(bound_accept(run));
+    assert_true(bound_accept(run, &f->bench.job));
     run->resumes_ticks = 0;
     assert_ok(workbench_store_run(&f->bench, run));
     assert_int_equal(take(f), LEASE_ACQUIRED);
@@ -1194,7 +1194,7 @@ FIXTURE_TEST(a_definition_that_changes_after_it_was_accepted_is_accepted_anew)
     memcpy(f->bench.job.hash, "fedcba9876543210", 16);
     expect_held(f, "the definition of its job has changed");
     run = read_run(f);
-    assert_true(bound_accept(run));
+    assert_true(bound_accept(run, &f->bench.job));
     assert_ok(workbench_store_run(&f->bench, run));
     memcpy(f->bench.job.hash, "ffffffffffffffff", 16);
     expect_held(f, "the definition of its job has changed");
@@ -1204,7 +1204,7 @@ FIXTURE_TEST(a_definition_that_changes_after_it_was_accepted_is_accepted_anew)
 FIXTURE_TEST(a_run_starts_over_by_itself_if_rules_were_added)
 {
     f->bench.job.parts = "aaaaaaaaaaaaaaaa";
-    f->wish.accounts = slice_of(".cccccccccccccccc");
+    f->wish.accounts = slice_of(".cccccccccccccccc Blogs (x)");
     attempt_begins(f);
     f->bench.kind.table_job = false;
     memcpy(f->bench.job.hash, "fedcba9876543210", 16);
@@ -1216,7 +1216,8 @@ FIXTURE_TEST(a_run_starts_over_by_itself_if_rules_were_added)
     assert_non_null(
         strstr(f->lease.run.note.at, "rules were added to the definition"));
     assert_true(slice_is(f->lease.run.definition,
-        "fedcba9876543210/aaaaaaaaaaaaaaaabbbbbbbbbbbbbbbb.cccccccccccccccc"));
+        "fedcba9876543210/aaaaaaaaaaaaaaaabbbbbbbbbbbbbbbb.cccccccccccccccc "
+        "Blogs (x)"));
 }
 
 FIXTURE_TEST(a_time_of_request_after_the_insertion_is_the_insertion)

@@ -44,7 +44,8 @@ static void start(
     struct single_options options = {.definition = &bench->definition,
         .job = &bench->job,
         .args = {1, args_names, values},
-        .id = slice_of("r1")};
+        .id = slice_of("r1"),
+        .accept_deletes = true};
 
     *one = (struct started){.single = single_new(&options)};
     platform_start(&one->thread, "single", run_single, one);
@@ -112,6 +113,30 @@ BENCH_TEST(it_waits_through_settle)
     run_once(&started, bench, football);
     assert_int_equal(started.result.state, LEDGER_SUCCEEDED);
     assert_int_equal(looks, 3);
+}
+
+static bool accepted[3]; /* by each attempt */
+
+/* As a copy does after a complete round. */
+BENCH_SCRIPT(uses_the_acceptance_up)
+{
+    accepted[attempt_number - 1] = atomic_load(&run->accept_deletes);
+    atomic_store(&run->accept_deletes, false);
+    if (attempt_number > 2)
+        return RUN_SUCCEEDED;
+    run->resumes_ticks = platform_wall_ticks() + TICKS_PER_S / 5;
+    return RUN_WAITING;
+}
+
+/* The command makes all attempts of a following run: months later the sources
+ * may be gone. */
+BENCH_TEST(deletes_are_accepted_once_and_not_at_each_attempt)
+{
+    bench->script = uses_the_acceptance_up;
+    run_once(&started, bench, football);
+    assert_int_equal(started.result.state, LEDGER_SUCCEEDED);
+    assert_true(accepted[0]);
+    assert_false(accepted[1] || accepted[2]);
 }
 
 BENCH_SCRIPT(stumbles)

@@ -750,3 +750,17 @@ FIXTURE_TEST(a_csv_file_is_the_same_content_again)
     text_file_write("again.csv", "PartitionKey,RowKey,B\np,1,\"x\ny\"\np,2,\n");
     assert_int_equal(run_import(s.store, "First", &options), TW_CONFLICT);
 }
+
+/* The header is read before the lines are compared. */
+FIXTURE_TEST(records_below_a_header_alone_are_other_content)
+{
+    const struct import_options options = {
+        .path = "again.csv", .format = RECORDS_CSV, .id = "c1"};
+
+    text_file_write("again.csv", "PartitionKey,RowKey,A\n");
+    assert_ok(run_import(s.store, "First", &options));
+    assert_ok(run_import(s.store, "First", &options));
+    assert_true(s.result.repeated);
+    text_file_write("again.csv", "PartitionKey,RowKey,A\np,1,x\n");
+    assert_int_equal(run_import(s.store, "First", &options), TW_CONFLICT);
+}

@@ -242,10 +242,12 @@ bool bound_definition_changed(
 bool bound_accounts_changed(
     const struct ledger_run *run, const struct job *job, struct slice accounts)
 {
-    struct slice before = digests_of(bound_of(run).places);
-    struct slice now = digests_of(accounts);
+    struct slice places = bound_of(run).places;
+    struct slice before = digests_of(places), now = digests_of(accounts);
 
-    if (before.len == 0 || now.len == 0)
+    /* Without TABLES the ACCOUNTs are those of a former version, which took the
+     * digests of other texts. */
+    if (tables_of(places).len == 0 || now.len == 0)
         return false;
     if (bound_definition_changed(run, job))
         return !are_among(before, now) && !are_among(now, before);
@@ -289,15 +291,18 @@ static void compose_other(
         digest_of(digests, to + DIGITS);
 }
 
+/* Is OTHER the definition of job? */
+static bool offers(const struct bound *bound, const struct job *job)
+{
+    return bound->other.len >= DIGITS &&
+           memcmp(bound->other.at, job->hash, DIGITS) == 0;
+}
+
 static bool accepts_definition(const struct bound *bound, const struct job *job)
 {
-    struct slice hash = bound->other;
-
-    if (hash.len > DIGITS)
-        hash.len = DIGITS;
     return (bound->mark == ACCEPTED_ALL ||
                bound->mark == ACCEPTED_DEFINITION) &&
-           slice_is(hash, job->hash);
+           offers(bound, job);
 }
 
 static bool accepts_accounts(
@@ -385,11 +390,12 @@ void bound_offer(
     store_bound(run, &bound);
 }
 
-bool bound_accept(struct ledger_run *run)
+bool bound_accept(struct ledger_run *run, const struct job *job)
 {
     struct bound bound = bound_of(run);
+    bool is_known = !job->unset;
 
-    if (bound.mark != OFFERED)
+    if (bound.mark != OFFERED || (is_known && !offers(&bound, job)))
         return false;
     bound.mark = ACCEPTED_ALL;
     store_bound(run, &bound);

@@ -96,9 +96,12 @@ void bound_offer(
     struct ledger_run *run, const struct job *job, struct slice accounts);
 
 /* bound_accept: accept the definition and the accounts that bound_offer()
- * noted. Returns false, and does nothing, if it noted none. Call before the run
- * is `queued` again. */
-bool bound_accept(struct ledger_run *run);
+ * noted. Returns false, and does nothing, if it noted none, or if job, as the
+ * person's configuration has it, has another definition than the noted one: the
+ * person has restored the job, or has edited it once more. If a variable of job
+ * is not set here, its definition is not known, and is not compared. Call
+ * before the run is `queued` again. */
+bool bound_accept(struct ledger_run *run, const struct job *job);
 
 /* bound_accept_definition: accept the definition of job, but no other accounts.
  * Does nothing to a run that is not bound. Call before the run is `queued`

@@ -893,13 +893,24 @@ static enum tw_err move_run(
     return TW_OK;
 }
 
+/* Accept the changed definition for which the run is held or was refused, if
+ * the person's configuration has it. What the run may delete was accepted under
+ * the former one. */
+static void accept_offer(struct asking *asking, struct ledger_run *run)
+{
+    asking->accepts =
+        bound_accept(run, jobs_find(asking->definition->jobs, run->job));
+    if (asking->accepts)
+        run->accept_deletes = false;
+}
+
 /* No queue serves the run, so only the command `run` continues it. If that has
  * refused a changed definition, or waits because of it, accept the definition,
  * and keep the state of the run. */
 static enum tw_err accept_unserved(
     struct asking *asking, struct ledger_run *run, struct err *err)
 {
-    asking->accepts = bound_accept(run);
+    accept_offer(asking, run);
     if (!asking->accepts)
         return refuse_unserved(asking, run, err);
     if (run->state == LEDGER_WAITING)
@@ -929,12 +940,12 @@ static enum tw_err set_resumed(struct asking *asking, struct ledger_run *run,
     if (!queue_of(asking->definition, run))
         return accept_unserved(asking, run, err);
     asking->delay_s = for_definition ? 0 : left_s(run, now_ticks);
-    asking->will_be_held = !for_definition && needs_acceptance(asking, run);
+    if (for_definition)
+        accept_offer(asking, run);
+    asking->will_be_held = needs_acceptance(asking, run);
     if (may_lack_message(run))
         return is_so_already(asking);
     use_served_queue(asking, run);
-    if (for_definition)
-        asking->accepts = bound_accept(run);
     if (asking->delay_s == 0)
         resume_earlier(run, 0);
     run->lease_until_ticks = now_ticks;

@@ -257,9 +257,16 @@ static enum tw_err create_ledger(struct store *store, struct err *err)
     return ledger_ensure(store, &deadline, RETRY_UNANSWERED_MS, err);
 }
 
-static enum tw_err attempts(struct single *single,
-    const struct lease_request *wish, struct single_result *ret,
-    struct err *err)
+/* Did the attempt have the run, and then leave it to the next attempt? */
+static bool has_waited(const struct attempt_result *work)
+{
+    return work->end == ATTEMPT_DEFERRED && !work->held && !work->for_cause;
+}
+
+/* Deletes are accepted once, for the next round: the ledger has it after the
+ * first attempt, until a round is complete. */
+static enum tw_err attempts(struct single *single, struct lease_request *wish,
+    struct single_result *ret, struct err *err)
 {
     struct attempt_environment environment = {
         .request_pool = single->request_pool,
@@ -274,6 +281,8 @@ static enum tw_err attempts(struct single *single,
     do {
         attempt_run(&environment, single->options.definition, wish,
             &single->options.args, &work);
+        if (has_waited(&work))
+            wish->accept_deletes = false;
     } while (go_on(single, &work, ret, &outcome, err));
     return outcome;
 }

@@ -142,8 +142,10 @@ static enum tw_err check_repeated(struct import *import, struct err *err)
     const char *path = import->options.path;
     enum tw_err outcome = records_skip(import->records, position->line, err);
 
+    /* Two lines, because the header of a CSV file has been read already: if no
+     * record followed, the position is before the header. */
     if (outcome == TW_OK && records_digest(import->records) == position->digest)
-        outcome = records_skip(import->records, position->line + 1, err);
+        outcome = records_skip(import->records, position->line + 2, err);
     if (outcome != TW_OK || records_digest(import->records) == position->digest)
         return outcome;
     return err_fail(err, TW_CONFLICT,

@@ -21,6 +21,7 @@
 #define COSMOS_HOST_PART ".table.cosmos."
 #define TABLE_LABEL ".table."
 #define PUBLIC_CLOUD "core.windows.net"
+#define EMULATOR_CLOUD "an emulator"
 
 enum part {
     PART_PROTOCOL,
@@ -415,13 +416,14 @@ char *account_public_name(const struct account *account)
     return lower;
 }
 
-/* Returns the domain below "table" in the host of the table endpoint. */
+/* Returns the domain below "table" in the host of the table endpoint. Only an
+ * emulator has its accounts in the path. */
 static struct slice cloud_of(const struct account *account)
 {
     const char *table = strcasestr(account->table.origin, TABLE_LABEL);
 
     if (!table)
-        return slice_of(PUBLIC_CLOUD);
+        return slice_of(account->table.path[0] ? EMULATOR_CLOUD : PUBLIC_CLOUD);
     table += strlen(TABLE_LABEL);
     return (struct slice){table, strcspn(table, ":")};
 }
