@@ -900,8 +900,7 @@ static void accept_offer(struct asking *asking, struct ledger_run *run)
 {
     asking->accepts =
         bound_accept(run, jobs_find(asking->definition->jobs, run->job));
-    if (asking->accepts)
-        run->accept_deletes = false;
+    run->accept_deletes = run->accept_deletes && !asking->accepts;
 }
 
 /* No queue serves the run, so only the command `run` continues it. If that has
