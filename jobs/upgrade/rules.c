@@ -215,7 +215,8 @@ struct upgrade *upgrade_rules_load(
         good = load_versions(map.versions, loader, upgrade) && good;
     if (good)
         good = check_absent(upgrade, map.version, loader->problems);
-    if (good && map.filter)
+    /* The value of a variable that is not set here is not known. */
+    if (good && map.filter && !loader->unset)
         good =
             upgrade_filter_check(upgrade, map.filter->mark, loader->problems);
     mem_free(what);

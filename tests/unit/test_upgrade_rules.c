@@ -343,8 +343,12 @@ LOADING_TEST(a_filter_may_read_what_steps_change)
                            "5}\n",
         FILTERED("Kind eq 'blog'") "    - add: {property: Kind, type: "
                                    "Edm.String, value: other}\n",
+        /* The variable is set where the worker runs. */
+        FILTERED("Kind eq '${NOT_SET_HERE}'") "    - set: {property: Kind, "
+                                              "type: Edm.String, value: x}\n",
     };
 
+    unsetenv("NOT_SET_HERE");
     for (size_t i = 0; i < COUNT(GOOD); i++) {
         loading_done(l);
         loading_good(l, GOOD[i]);
