@@ -264,10 +264,9 @@ static enum tw_err refuse_former(struct copy_work *work)
 
     return err_fail(work->err, TW_INVALID,
         "%lld %s made by earlier key templates of this job, by an entry that "
-        "`to:` no longer has, from a table that `from:` no longer names, or in "
-        "another account before an import, would be deleted: restore the "
-        "templates, the entry, `from:` or the missing sources, or run the job "
-        "with --accept-deletes",
+        "`to:` no longer has, or in another account before an import, would be "
+        "deleted: restore the templates, the entry or the missing sources, or "
+        "run the job with --accept-deletes",
         count, count == 1 ? "copy" : "copies");
 }
 
@@ -357,28 +356,6 @@ enum tw_err copy_check_deletes(struct copy_work *work)
 
 /* ---- before the first round ---- */
 
-static enum tw_err refuse_other(
-    struct copy_work *work, size_t number, const char *keys)
-{
-    return err_fail(work->err, TW_INVALID,
-        "table %s has copies that job %s made from another table than %s (e.g. "
-        "%s), which would be deleted or replaced: restore `from:`, give this "
-        "job another name, or run the job with --accept-deletes",
-        work->tables[number].table, work->job->name, work->rules->from.table,
-        keys);
-}
-
-static enum tw_err refuse_earlier(
-    struct copy_work *work, size_t number, const char *keys)
-{
-    return err_fail(work->err, TW_INVALID,
-        "table %s has copies made by earlier key templates of this job, or by "
-        "an entry that `to:` no longer has (e.g. %s), which would be "
-        "deleted: restore the templates or the entry, or run the job with "
-        "--accept-deletes",
-        work->tables[number].table, keys);
-}
-
 /* Rule C6: refuses former copies before the first write. An edited copy is not
  * deleted (rule C3), so it is no reason to refuse. */
 static enum tw_err check_former(struct copy_work *work, size_t number,
@@ -392,8 +369,12 @@ static enum tw_err check_former(struct copy_work *work, size_t number,
         return TW_OK;
     buf_init(&keys, sizeof(work->err->text));
     entity_add_keys(&keys, copy->partition_key, copy->row_key);
-    refused = is->other_source ? refuse_other(work, number, buf_text(&keys))
-                               : refuse_earlier(work, number, buf_text(&keys));
+    refused = err_fail(work->err, TW_INVALID,
+        "table %s has copies made by earlier key templates of this job, or by "
+        "an entry that `to:` no longer has (e.g. %s), which would be "
+        "deleted: restore the templates or the entry, or run the job with "
+        "--accept-deletes",
+        work->tables[number].table, buf_text(&keys));
     buf_done(&keys);
     return refused;
 }

@@ -138,8 +138,8 @@ static enum write_decision decide_other(struct decision *d)
     if (copy_needs_consent(&d->is) && !d->work->accepts)
         return fail(d,
             "a copy of another source, made by earlier key templates, by a "
-            "removed entry of `to:`, from another table or in another account, "
-            "has the keys of its copy: run the job with --accept-deletes");
+            "removed entry of `to:` or in another account, has the keys of its "
+            "copy: run the job with --accept-deletes");
     return write_copy(d);
 }
 

@@ -31,16 +31,10 @@ static bool equal_ignoring_case(struct slice a, struct slice b)
            (a.len == 0 || strncasecmp(a.at, b.at, a.len) == 0);
 }
 
-bool source_account_equal(
-    const struct source_table *a, const struct source_table *b)
-{
-    return equal_ignoring_case(a->account, b->account);
-}
-
 bool source_table_equal(
     const struct source_table *a, const struct source_table *b)
 {
-    return source_account_equal(a, b) &&
+    return equal_ignoring_case(a->account, b->account) &&
            equal_ignoring_case(a->table, b->table);
 }
 

@@ -48,10 +48,9 @@ struct source {
     struct slice own_partition_key, own_row_key; /* keys of the copy */
     struct slice partition_key, row_key, etag; /* keys and ETag of the source */
     struct slice digest; /* digest of the copy, computed by source_stamp() */
-    bool restored, other_source; /* set by copy_is_own() (jobs/copy/work.h)
-                                    only */
-    struct slice head; /* result of source_head(), made once for many copies;
-                          empty: source_stamp() calls source_head() */
+    bool restored;       /* set by copy_is_own() (jobs/copy/work.h) only */
+    struct slice head;   /* result of source_head(), made once for many copies;
+                            empty: source_stamp() calls source_head() */
 };
 
 /* source_table_of: returns account and name of a table in store. The texts are
@@ -60,10 +59,6 @@ struct source_table source_table_of(
     const struct store *store, const char *table);
 
 bool source_table_equal(
-    const struct source_table *a, const struct source_table *b);
-
-/* source_account_equal: are both tables in one account? */
-bool source_account_equal(
     const struct source_table *a, const struct source_table *b);
 
 /* source_head: returns the beginning of the property, which is the same for all

@@ -30,9 +30,7 @@ static const char *const NAMES[DIFFERENCES] = {
     [STALE] = "copies that differ from their sources",
     [ORPHANED] = "copies without a source",
     [EDITED] = "edited copies",
-    [FORMER] =
-        ("copies of a former entry of `to:`, of former key templates or of a "
-         "former source table"),
+    [FORMER] = "copies of a former entry of `to:` or of former key templates",
     [IMPOSSIBLE] = "sources that cannot be copied",
 };
 

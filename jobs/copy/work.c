@@ -193,18 +193,6 @@ static bool is_restored(const struct copy_table *table,
            !source_table_equal(&is->at, &table->at);
 }
 
-/* Was the entity made by a job of this name from another table of the source
- * account? Not in the source table: there it is a source. */
-static bool has_other_source(const struct copy_work *work,
-    const struct copy_table *table, const struct entity *entity,
-    const struct source *is)
-{
-    return !table->is_index && !table->may_be_index &&
-           source_is_at(is, entity, &table->at) &&
-           source_account_equal(&is->from, &work->from) &&
-           !source_table_equal(&is->from, &work->from);
-}
-
 /* Rule C1: the entity is foreign unless all of these conditions are true. */
 bool copy_is_own(const struct copy_work *work, size_t table,
     const struct entity *entity, struct arena *arena, struct source *ret)
@@ -215,14 +203,11 @@ bool copy_is_own(const struct copy_work *work, size_t table,
     if (!source_read(entity, arena, ret))
         return false;
     ret->restored = is_restored(here, entity, ret);
-    ret->other_source = has_other_source(work, here, entity, ret);
     is_own = slice_is(ret->job, work->job->name) &&
-             (ret->restored || ret->other_source ||
-                 (source_table_equal(&ret->from, &work->from) &&
-                     source_is_at(ret, entity, &here->at)));
+             (ret->restored || (source_table_equal(&ret->from, &work->from) &&
+                                   source_is_at(ret, entity, &here->at)));
     if (is_own)
-        ret->entry =
-            ret->other_source ? COPY_FORMER : entry_of(work, table, ret);
+        ret->entry = entry_of(work, table, ret);
     ret->from = work->from;
     ret->at = here->at;
     return is_own;
@@ -230,8 +215,7 @@ bool copy_is_own(const struct copy_work *work, size_t table,
 
 bool copy_is_of_same(const struct source *is, const struct source *mine)
 {
-    return !is->other_source &&
-           (is->entry == mine->entry || is->entry == COPY_FORMER) &&
+    return (is->entry == mine->entry || is->entry == COPY_FORMER) &&
            slice_equal(is->partition_key, mine->partition_key) &&
            slice_equal(is->row_key, mine->row_key);
 }
@@ -287,7 +271,7 @@ static enum copy_source_state state_for_former(const struct copy_work *work,
 enum copy_source_state copy_source_state(struct copy_work *work,
     const struct source *is, const struct entity *source)
 {
-    if (is->other_source || !source || !copy_is_selected(work, source))
+    if (!source || !copy_is_selected(work, source))
         return COPY_IS_GONE;
     return is->entry == COPY_FORMER
                ? state_for_former(work, is, source)

@@ -51,15 +51,6 @@
  * --accept-deletes deletes the row, or replaces it by the copy of another
  * source. The same holds for a former copy.
  *
- * A copy that this job made from another table of the source account, before
- * `from:` was changed, is a former copy too (source.other_source), whose source
- * is gone. Otherwise it would be foreign: after `from: A` has become `from: B`,
- * nothing would ever delete or report the copies of entities that B lacks. Two
- * exceptions stay foreign: a copy from another account, because the same job
- * may run in several regions, each with a source of its own and one
- * destination; and a copy in the source table or in what may be the source
- * table, because it is a source of the job.
- *
  * An entry that is removed and added again finds its copies, because the digest
  * depends on its key templates only. A table that `to:` no longer names is not
  * read.
@@ -224,17 +215,14 @@ TW_MUST_USE enum tw_err copy_make(const struct copy_work *work, size_t entry,
     struct err *err);
 
 /* struct source.entry of a former copy: an own copy that no entry of `to:`
- * made, because that entry was removed or its key templates were changed, or
- * because the job had another source table in `from:`. */
+ * made, because that entry was removed or its key templates were changed. */
 #define COPY_FORMER (-1)
 
 /* copy_is_own: is entity, read from table number `table`, a copy of this job
  * (rule C1)? ret is set to its TablewardSource, in arena, except that
  * ret->entry is the index of the entry that made the copy, or COPY_FORMER, and
  * that ret->from and ret->at are the tables of this job. ret->restored: the
- * copy is an index row that was written in another account. ret->other_source:
- * the copy was made from another table of the source account; its source is
- * gone for this job, and ret->entry is COPY_FORMER. */
+ * copy is an index row that was written in another account. */
 bool copy_is_own(const struct copy_work *work, size_t table,
     const struct entity *entity, struct arena *arena, struct source *ret);
 

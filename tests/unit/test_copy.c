@@ -5,14 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "jobs/copy/source.h"
 #include "tests/support/faulty.h"
 #include "tests/support/hosted.h"
 #include "tests/support/loading.h"
 #include "tests/support/test.h"
 #include "worker/base/buf.h"
 #include "worker/base/mem.h"
-#include "worker/store/store.h"
 
 #define TO_SIZE                                                                \
     "  to: {table: BySize, partition_key: \"{Size}\", row_key: "               \
@@ -300,17 +298,17 @@ FIXTURE_TEST(copies_of_another_job_are_foreign)
 }
 
 /* Two deployments have a job of the same name, with the same destination. */
-FIXTURE_TEST(copies_of_another_source_table_stay)
+FIXTURE_TEST(copies_of_another_source_table_are_foreign)
 {
     shoe("a", 1);
     succeeds("all-by-size");
     hosted_load(
         &h, "all-by-size:\n  kind: copy\n  from: {table: Others}\n" TO_SIZE);
     hosted_table(&h, "Others");
-    fails("all-by-size", "made from another table than Others");
+    succeeds("all-by-size");
     check_table("BySize", "1/a ");
     hosted_put(&h, "Others", "p", "a", "\"Size\":1,\"Name\":\"other\"");
-    fails("all-by-size", "made from another table than Others");
+    fails("all-by-size", "an entity that is no copy of this job has the keys");
     check_has("BySize", "1", "a", "n1");
 }
 
@@ -681,56 +679,6 @@ FIXTURE_TEST(other_key_templates_of_one_entry_need_consent)
     assert_int_equal(hosted_count(&h, "BySize"), 240);
     mem_free(before);
     mem_free(after);
-}
-
-#define FROM(table) "moved:\n  kind: copy\n  from: {table: " table "}\n" TO_SIZE
-
-/* They stayed for ever, and neither the run nor `verify` named them. */
-FIXTURE_TEST(copies_of_a_former_source_table_need_consent)
-{
-    hosted_table(&h, "Boots");
-    hosted_put(&h, "Boots", "p", "a", shoe_of(1));
-    shoe("a", 1);
-    shoe("b", 2);
-    hosted_load(&h, FROM("Shoes"));
-    succeeds("moved");
-    hosted_load(&h, FROM("Boots"));
-    assert_int_equal(hosted_differences(&h, "moved", "former"), 2);
-    estimate_says("moved", "made from another table than Boots");
-    fails("moved", "made from another table than Boots (e.g. '1' / 'a')");
-    check_table("BySize", "1/a 2/b ");
-    h.accept_deletes = true;
-    succeeds("moved");
-    check_table("BySize", "1/a ");
-    assert_int_equal(hosted_differences(&h, "moved", "former"), 0);
-    assert_int_equal(hosted_differences(&h, "moved", "without"), 0);
-}
-
-/* A job of this name in another region copies to the same table. */
-FIXTURE_TEST(copies_from_another_account_are_foreign)
-{
-    struct operation operation = {.type = OPERATION_INSERT};
-    const struct batch batch = {"BySize", &operation, 1};
-    struct exchange exchange = {.deadline = NULL};
-    struct batch_result result;
-    struct source source = {.job = slice_of("moved"),
-        .by = slice_of("00000000"),
-        .from = {slice_of("elsewhere"), slice_of("Boots")},
-        .at = source_table_of(h.store, "BySize"),
-        .partition_key = slice_of("p"),
-        .row_key = slice_of("z"),
-        .etag = slice_of("e")};
-
-    shoe("a", 1);
-    hosted_load(&h, FROM("Shoes"));
-    succeeds("moved");
-    entity_init(&operation.entity, &h.arena, slice_of("9"), slice_of("z"));
-    source_stamp(&operation.entity, &source, &h.arena);
-    assert_ok(store_batch(h.store, &exchange, &batch, &result));
-    h.accept_deletes = true;
-    succeeds("moved");
-    check_table("BySize", "1/a 9/z ");
-    assert_int_equal(hosted_differences(&h, "moved", "former"), 0);
 }
 
 /* ---- C7: the tables ---- */
