@@ -355,13 +355,33 @@ FIXTURE_TEST(a_comparison_that_never_completes_is_done_without)
     check_copies("5/a ");
 }
 
+/* The number in the key at which the checkpoint resumes; -1: at the first
+ * one. */
+static int resumes_at(const char *checkpoint)
+{
+    struct rounds rounds;
+    struct copy_progress at;
+    struct arena arena;
+    int reached;
+
+    arena_init(&arena);
+    assert_true(
+        copy_checkpoint_read(slice_of(checkpoint), &arena, &rounds, &at));
+    reached = at.resumes ? atoi(at.row_key.at + 1) : -1;
+    arena_done(&arena);
+    return reached;
+}
+
+static void stop_after_1000(struct hosted *host)
+{
+    if (resumes_at(host->checkpoint) >= 1000)
+        host->stop_after = 0;
+}
+
 /* The copies have so many partitions that most of them wait in the sorter. */
 FIXTURE_TEST(what_lies_before_the_checkpoint_is_copied)
 {
     enum { COUNT = 20000, PARTITIONS = 50 };
-    struct rounds rounds;
-    struct copy_progress at;
-    struct arena arena;
     char key[16], size[16];
     int reached;
 
@@ -369,14 +389,10 @@ FIXTURE_TEST(what_lies_before_the_checkpoint_is_copied)
         snprintf(key, sizeof(key), "k%05d", i);
         shoe(key, i % PARTITIONS);
     }
-    h.stop_after = 18;
+    h.saved = stop_after_1000;
     assert_int_equal(hosted_attempt(&h, "by-size", ""), RUN_STOPPED);
-    arena_init(&arena);
-    assert_true(
-        copy_checkpoint_read(slice_of(h.checkpoint), &arena, &rounds, &at));
-    assert_true(at.resumes);
-    reached = atoi(at.row_key.at + 1);
-    arena_done(&arena);
+    h.saved = NULL;
+    reached = resumes_at(h.checkpoint);
     assert_in_range(reached, 1000, COUNT - 2);
     for (int i = 0; i <= reached; i++) {
         snprintf(key, sizeof(key), "k%05d", i);
