@@ -1810,6 +1810,15 @@ VIRTUAL_BENCH_TEST(a_message_for_what_is_no_run_is_poisoned)
     assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
 }
 
+/* No run can have such a name: the ledger is not asked. */
+VIRTUAL_BENCH_TEST(a_message_of_a_job_that_no_ledger_can_name_is_poisoned)
+{
+    workbench_put(bench, BENCH_QUEUE, "{\"job\":\"gone/job\",\"id\":\"r1\"}");
+    goes_on(bench);
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
+}
+
 /* Deleted, or rights that are missing: the message comes again. */
 VIRTUAL_BENCH_TEST(a_poison_queue_that_takes_nothing_delays_no_other)
 {

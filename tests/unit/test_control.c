@@ -2007,6 +2007,20 @@ VIRTUAL_BENCH_TEST(where_no_queue_serves_it_finish_names_the_command)
 }
 
 /* Its own message lies where no worker receives it. */
+VIRTUAL_BENCH_TEST(finish_refuses_a_run_of_another_kind)
+{
+    struct ledger_run *run;
+    struct err err;
+
+    leave_run(bench, LEDGER_WAITING, LEDGER_WAITS_FOR_ROUND, false);
+    run = workbench_stored(bench, JOB, "r1");
+    run->kind = slice_of("copy");
+    assert_ok(workbench_store_run(bench, run));
+    assert_int_equal(finish(bench, false, &err), TW_CONFLICT);
+    assert_int_equal(workbench_stored(bench, JOB, "r1")->finish.len, 0);
+    assert_int_equal(messages(bench), 0);
+}
+
 VIRTUAL_BENCH_TEST(finish_wakes_a_run_of_a_renamed_queue)
 {
     struct err err;

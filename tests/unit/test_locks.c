@@ -777,6 +777,9 @@ VIRTUAL_BENCH_TEST(tables_that_finish_closed_are_closed_for_every_job)
     assert_non_null(strstr(last_err.text, "`run b --reopen`"));
     assert_int_equal(rows(bench, "lock!"), 0);
     assert_int_equal(locks_check_closed(&request, &last_err), TW_CONFLICT);
+    workbench_meets(bench, BENCH_GET, 1, 1, BENCH_REFUSE);
+    assert_int_not_equal(locks_check_closed(&request, &last_err), TW_OK);
+    assert_non_null(strstr(last_err.text, "locks: "));
     assert_int_equal(take(bench, &c, "1", 3), LOCKS_TAKEN);
     release(bench, "c", "1");
     assert_int_equal(rows(bench, "closed!"), 1);
