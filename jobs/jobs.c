@@ -246,7 +246,7 @@ static void canonical_scalar(const struct yaml_node *node, struct buf *to)
     arena_done(&arena);
 }
 
-/* Append a text that stands for node. Two nodes have equal texts only if they
+/* Append the canonical text of node. Two nodes have equal texts only if they
  * are equal after all free keys are removed. */
 static void canonical(
     const struct yaml_node *node, bool top, bool step, struct buf *to)

@@ -264,11 +264,32 @@ TEST(what_cannot_be_a_connection_string_is_said)
     test_free(text);
 }
 
+/* A connection string, and the text that a function makes of it; or NULL. */
+struct text_case {
+    const char *connection_string, *text;
+};
+
+static void expect_text(char *(*make)(const struct account *account),
+    const struct text_case *wanted)
+{
+    struct account *account;
+    struct err err;
+    char *text;
+
+    assert_ok(account_parse(
+        slice_of(wanted->connection_string), false, &account, &err));
+    text = make(account);
+    if (wanted->text)
+        assert_string_equal(text, wanted->text);
+    else
+        assert_null(text);
+    mem_free(text);
+    account_free(account);
+}
+
 TEST(the_name_of_an_account_is_known_under_each_host)
 {
-    static const struct {
-        const char *text, *name;
-    } cases[] = {
+    static const struct text_case cases[] = {
         {"AccountName=Acct;AccountKey=a2V5;"
          "TableEndpoint=https://tables.example.org",
             "acct"},
@@ -282,28 +303,14 @@ TEST(the_name_of_an_account_is_known_under_each_host)
          "TableEndpoint=https://acct.tables.example.org",
             NULL},
     };
-    struct account *account;
-    struct err err;
-    char *name;
 
-    for (size_t i = 0; TEST_EACH(i, cases); i++) {
-        assert_ok(
-            account_parse(slice_of(cases[i].text), false, &account, &err));
-        name = account_public_name(account);
-        if (cases[i].name)
-            assert_string_equal(name, cases[i].name);
-        else
-            assert_null(name);
-        mem_free(name);
-        account_free(account);
-    }
+    for (size_t i = 0; TEST_EACH(i, cases); i++)
+        expect_text(account_public_name, &cases[i]);
 }
 
 TEST(an_account_has_one_text_under_all_of_its_hosts)
 {
-    static const struct {
-        const char *text, *account;
-    } cases[] = {
+    static const struct text_case cases[] = {
         {"AccountName=Acct;AccountKey=a2V5;EndpointSuffix=core.windows.net",
             "acct in core.windows.net"},
         {"AccountName=acct;AccountKey=a2V5;"
@@ -326,19 +333,7 @@ TEST(an_account_has_one_text_under_all_of_its_hosts)
          "TableEndpoint=https://acct.tables.example.org",
             NULL},
     };
-    struct account *account;
-    struct err err;
-    char *text;
 
-    for (size_t i = 0; TEST_EACH(i, cases); i++) {
-        assert_ok(
-            account_parse(slice_of(cases[i].text), false, &account, &err));
-        text = account_in_cloud(account);
-        if (cases[i].account)
-            assert_string_equal(text, cases[i].account);
-        else
-            assert_null(text);
-        mem_free(text);
-        account_free(account);
-    }
+    for (size_t i = 0; TEST_EACH(i, cases); i++)
+        expect_text(account_in_cloud, &cases[i]);
 }

@@ -319,7 +319,7 @@ SCENE_TEST(a_parent_that_is_gone_at_the_end_is_deleted)
     assert_non_null(strstr(s->h.note, "was removed by another writer"));
 }
 
-/* If the delete had no response, nobody knows who deleted the parent. */
+/* If the delete had no response, it is not known who deleted the parent. */
 SCENE_TEST(a_parent_that_this_run_may_have_deleted_is_not_noted)
 {
     begin(s, HEAD PARENT BLOGS);

@@ -355,8 +355,8 @@ FIXTURE_TEST(a_comparison_that_never_completes_is_done_without)
     check_copies("5/a ");
 }
 
-/* The number in the key at which the checkpoint resumes; -1: at the first
- * one. */
+/* The number in the key after which the checkpoint resumes; -1: the checkpoint
+ * has no key. */
 static int resumes_at(const char *checkpoint)
 {
     struct rounds rounds;

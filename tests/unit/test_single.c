@@ -122,10 +122,7 @@ BENCH_SCRIPT(uses_the_acceptance_up)
 {
     accepted[attempt_number - 1] = atomic_load(&run->accept_deletes);
     atomic_store(&run->accept_deletes, false);
-    if (attempt_number > 2)
-        return RUN_SUCCEEDED;
-    run->resumes_ticks = platform_wall_ticks() + TICKS_PER_S / 5;
-    return RUN_WAITING;
+    return settles_twice(bench, run, attempt_number, err);
 }
 
 /* The command makes all attempts of a following run: months later the sources

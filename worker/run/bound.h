@@ -3,13 +3,13 @@
  * What a run is bound to: the kind of its job, the part of the definition that
  * decides which entities change and into what, and the accounts of the job's
  * stores. The first attempt binds the run. An attempt under another definition,
- * of another kind or in another account would change entities that nobody asked
- * for, so such an attempt begins only after a person has accepted the change.
- * Another kind is never accepted.
+ * of another kind or in another account would change entities that were not
+ * asked for, so such an attempt begins only after a person has accepted the
+ * change. Another kind is never accepted.
  *
- * One change needs nobody: rules were added (additions of struct kind), and all
- * tables of the job are in the account in which they were. The run then starts
- * over under the new definition.
+ * One change needs no acceptance: rules were added (additions of struct kind),
+ * and all tables of the job are in the account in which they were. The run then
+ * starts over under the new definition.
  *
  * The ledger has the kind in Kind, and the rest in Definition:
  *

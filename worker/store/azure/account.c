@@ -370,6 +370,13 @@ static void drop_secondary(char *identity)
         memmove(at, after, strlen(after) + 1);
 }
 
+static void to_lower(char *text)
+{
+    for (char *at = text; *at; at++)
+        if (*at >= 'A' && *at <= 'Z')
+            *at = (char)(*at - 'A' + 'a');
+}
+
 char *account_identity(const struct account *account)
 {
     const char *origin = account->table.origin;
@@ -381,9 +388,7 @@ char *account_identity(const struct account *account)
     if (port && strcmp(port, tls ? ":443" : ":80") == 0)
         len = (size_t)(port - host);
     identity = mem_format("%.*s%s", (int)len, host, account->table.path);
-    for (char *at = identity; *at; at++)
-        if (*at >= 'A' && *at <= 'Z')
-            *at = (char)(*at - 'A' + 'a');
+    to_lower(identity);
     drop_secondary(identity);
     return identity;
 }
@@ -410,9 +415,7 @@ char *account_public_name(const struct account *account)
         return NULL;
     lower =
         mem_format("%s%.*s", account->cosmos ? "cosmos." : "", SLICE_ARG(name));
-    for (char *at = lower; *at; at++)
-        if (*at >= 'A' && *at <= 'Z')
-            *at = (char)(*at - 'A' + 'a');
+    to_lower(lower);
     return lower;
 }
 
@@ -438,9 +441,7 @@ char *account_in_cloud(const struct account *account)
         text = account_identity(account);
     else
         text = mem_format("%s in %.*s", name, SLICE_ARG(cloud_of(account)));
-    for (char *at = text; *at; at++)
-        if (*at >= 'A' && *at <= 'Z')
-            *at = (char)(*at - 'A' + 'a');
+    to_lower(text);
     mem_free(name);
     return text;
 }
