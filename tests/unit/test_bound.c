@@ -163,6 +163,7 @@ SCRATCH_TEST(accounts_of_a_former_version_are_not_compared)
     bind_former(&run, "." ONE);
     assert_false(
         bound_accounts_changed(&run, &job, slice_of("." TWO " T (x)")));
+    ledger_run_done(&run);
     bind_former(&run, "." ONE " T (x)");
     assert_true(bound_accounts_changed(&run, &job, slice_of("." TWO " T (x)")));
     ledger_run_done(&run);
