@@ -14,6 +14,7 @@
 #include "worker/base/text.h"
 #include "worker/run/control.h"
 #include "worker/run/ledger_change.h"
+#include "worker/run/locks.h"
 #include "worker/store/embedded/embedded.h"
 
 #define JOB "delete-channel"
@@ -2025,8 +2026,12 @@ BENCH_SCRIPT(closes)
 /* Rule A5. */
 VIRTUAL_BENCH_TEST(a_closed_job_takes_no_more_runs)
 {
+    const struct locks_request tables = {.store = bench->wrapped.inner,
+        .job = &bench->job,
+        .stores = &bench->stores};
     struct exchange other = {0};
     struct attempt_result result;
+    struct err err;
 
     be_table_job(bench);
     bench->script = closes;
@@ -2040,8 +2045,36 @@ VIRTUAL_BENCH_TEST(a_closed_job_takes_no_more_runs)
     assert_ok(ledger_reopen(bench->wrapped.inner, &other, slice_of(JOB)));
     assert_string_equal(workbench_state(bench, JOB, "r1"), "succeeded");
     bench->script = works;
-    result = attempt_id(bench, "r3", false);
+    result = attempt_id(bench, "r3", false); /* its tables are closed still */
+    assert_int_equal(result.state, LEDGER_FAILED);
+    assert_int_equal(bench->attempts, 1);
+    assert_ok(locks_reopen(&tables, &err));
+    result = attempt_id(bench, "r4", false);
     assert_int_equal(result.state, LEDGER_SUCCEEDED);
+}
+
+/* Another run of the job ends by `finish` while this one takes its locks. */
+BENCH_BETWEEN(closes_the_job)
+{
+    struct arena arena;
+    struct entity entity;
+
+    if (call != BENCH_SCAN || n != 1)
+        return;
+    bench->between = NULL;
+    arena_init(&arena);
+    entity_init(&entity, &arena, slice_of(JOB), slice_of(LEDGER_CLOSED));
+    workbench_write(bench, OPERATION_INSERT, &entity);
+    arena_done(&arena);
+}
+
+VIRTUAL_BENCH_TEST(a_job_closed_while_locks_are_taken_takes_no_more_runs)
+{
+    be_table_job(bench);
+    bench->script = works;
+    bench->between = closes_the_job;
+    assert_int_equal(attempt_id(bench, "r1", false).state, LEDGER_FAILED);
+    assert_int_equal(bench->attempts, 0);
 }
 
 static const char *to_ask;

@@ -323,28 +323,28 @@ BENCH_TEST(the_end_of_a_run_closes_its_job_with_it)
         .context = &wish,
         .closes_job = true};
     struct exchange exchange = {0};
-    struct ledger_run *run;
-    struct arena arena;
-    struct slice id;
-    bool closed;
+    struct slice job = slice_of(JOB);
+    struct ledger_run *run = begin(bench);
+    bool ended;
     struct err err;
 
-    arena_init(&arena);
-    run = begin(bench);
     workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_FAIL);
     assert_int_equal(ledger_change(&asked, LEDGER_STORED, run, &err), TW_BUSY);
-    assert_ok(ledger_is_closed(
-        bench->store, &exchange, slice_of(JOB), &arena, &closed, &id));
-    assert_false(closed);
+    assert_ok(ledger_check_open(bench->store, &exchange, job, &err));
+    assert_ok(ledger_has_closed(
+        bench->store, &exchange, job, slice_of("r1"), &ended));
+    assert_false(ended);
     assert_ok(ledger_change(&asked, LEDGER_STORED, run, &err));
-    assert_ok(ledger_is_closed(
-        bench->store, &exchange, slice_of(JOB), &arena, &closed, &id));
-    assert_true(closed);
-    assert_true(slice_is(id, "r1"));
+    assert_int_equal(
+        ledger_check_open(bench->store, &exchange, job, &err), TW_CONFLICT);
+    assert_non_null(strstr(err.text, "`finish` of run r1"));
     for (int i = 0; i < 2; i++) /* once is enough */
-        assert_ok(ledger_reopen(bench->store, &exchange, slice_of(JOB)));
-    assert_ok(ledger_is_closed(
-        bench->store, &exchange, slice_of(JOB), &arena, &closed, &id));
-    assert_false(closed);
-    arena_done(&arena);
+        assert_ok(ledger_reopen(bench->store, &exchange, job));
+    assert_ok(ledger_check_open(bench->store, &exchange, job, &err));
+    assert_ok(ledger_has_closed(
+        bench->store, &exchange, job, slice_of("r1"), &ended));
+    assert_true(ended);
+    assert_ok(ledger_has_closed(
+        bench->store, &exchange, job, slice_of("r2"), &ended));
+    assert_false(ended);
 }

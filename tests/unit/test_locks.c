@@ -738,14 +738,16 @@ static void close_tables(
     assert_ok(locks_close(&request, &last_err));
 }
 
-/* The row that closes a job. */
-static void close_job(struct workbench *bench, const char *job, const char *id)
+/* What the end of a run that `finish` has ended leaves, after the job was
+ * opened again. */
+static void finish_run(struct workbench *bench, const char *job, const char *id)
 {
     struct arena arena;
     struct entity entity;
 
     arena_init(&arena);
-    entity_init(&entity, &arena, slice_of(job), slice_of(LEDGER_CLOSED));
+    entity_init(&entity, &arena, slice_of(job),
+        arena_format(&arena, LEDGER_CLOSED "!%s", id));
     entity_set_string(&entity, &arena, "Run", slice_of(id));
     workbench_write(bench, OPERATION_INSERT, &entity);
     arena_done(&arena);
@@ -769,7 +771,7 @@ VIRTUAL_BENCH_TEST(tables_that_finish_closed_are_closed_for_every_job)
     /* a/1 has not ended: it may have been cancelled since. */
     assert_int_equal(take(bench, &b, "1", 2), LOCKS_TAKEN);
     release(bench, "b", "1");
-    close_job(bench, "a", "1");
+    finish_run(bench, "a", "1");
     assert_int_equal(take(bench, &b, "1", 2), LOCKS_CLOSED);
     assert_non_null(strstr(last_err.text,
         "from table OnlyRead to table BLOGS was closed by the `finish` of run "
@@ -789,20 +791,70 @@ VIRTUAL_BENCH_TEST(tables_that_finish_closed_are_closed_for_every_job)
     assert_int_equal(take(bench, &b, "1", 2), LOCKS_TAKEN);
 }
 
-/* The job was opened again, and another run closed it. */
-VIRTUAL_BENCH_TEST(only_the_run_that_closed_the_job_closes_its_tables)
+/* Only the run that has ended closes its tables. */
+VIRTUAL_BENCH_TEST(another_run_of_a_finished_job_closes_no_tables)
 {
     struct table_job a = job_of("a", "Blogs", NULL);
     struct table_job b = job_of("b", "Blogs", NULL);
 
     store_run(bench, "b", "1", LEDGER_RUNNING, 2);
     close_tables(bench, &a, "1");
-    close_job(bench, "a", "2");
+    finish_run(bench, "a", "2");
     assert_int_equal(take(bench, &b, "1", 2), LOCKS_TAKEN);
     release(bench, "b", "1");
     close_tables(bench, &a, "2");
     assert_int_equal(rows(bench, "closed!"), 1);
     assert_int_equal(take(bench, &b, "1", 2), LOCKS_CLOSED);
+}
+
+/* The job was edited, opened again for other tables, and finished there. What
+ * it has closed before stays closed, for other jobs and for itself. */
+VIRTUAL_BENCH_TEST(a_job_opened_for_other_tables_leaves_the_former_closed)
+{
+    struct table_job blogs = job_of("a", "Blogs", NULL);
+    struct table_job posts = job_of("a", "Posts", NULL);
+    struct table_job b = job_of("b", "Blogs", NULL);
+    struct locks_request request = request_of(bench, &posts, "");
+
+    store_run(bench, "a", "3", LEDGER_RUNNING, 3);
+    store_run(bench, "b", "1", LEDGER_RUNNING, 2);
+    close_tables(bench, &blogs, "1");
+    finish_run(bench, "a", "1");
+    assert_ok(locks_reopen(&request, &last_err));
+    close_tables(bench, &posts, "2");
+    finish_run(bench, "a", "2");
+    assert_int_equal(take(bench, &b, "1", 2), LOCKS_CLOSED);
+    assert_int_equal(take(bench, &blogs, "3", 3), LOCKS_CLOSED);
+    assert_ok(locks_reopen(&request, &last_err));
+    assert_int_equal(take(bench, &posts, "3", 3), LOCKS_TAKEN);
+}
+
+static struct table_job ending;
+
+/* The run a/1 ends by `finish` after the first request of another run, which
+ * has read its lock by then. */
+BENCH_BETWEEN(finishes_meanwhile)
+{
+    if (call != BENCH_GET || n != 1)
+        return;
+    bench->between = NULL;
+    close_tables(bench, &ending, "1");
+    finish_run(bench, "a", "1");
+    store_run(bench, "a", "1", LEDGER_SUCCEEDED, 1);
+}
+
+VIRTUAL_BENCH_TEST(a_run_that_finishes_while_its_lock_is_read_closes_its_tables)
+{
+    struct table_job b = job_of("b", "Blogs", NULL);
+
+    ending = job_of("a", "Blogs", NULL);
+    store_run(bench, "a", "1", LEDGER_RUNNING, 1);
+    store_run(bench, "b", "1", LEDGER_RUNNING, 2);
+    assert_int_equal(take(bench, &ending, "1", 1), LOCKS_TAKEN);
+    bench->calls[BENCH_GET] = 0;
+    bench->between = finishes_meanwhile;
+    assert_int_equal(take(bench, &b, "1", 2), LOCKS_CLOSED);
+    assert_int_equal(rows(bench, "lock!"), 0);
 }
 
 /* One table may have several indexes. */
@@ -824,7 +876,7 @@ VIRTUAL_BENCH_TEST(tables_are_closed_at_each_host_of_the_account)
     bench->store->capabilities.identity = "acct.table.core.windows.net";
     bench->store->capabilities.account_name = "acct";
     close_tables(bench, &a, "1");
-    close_job(bench, "a", "1");
+    finish_run(bench, "a", "1");
     bench->store->capabilities.identity = "acct.private.example";
     assert_int_equal(take(bench, &b, "1", 2), LOCKS_CLOSED);
     bench->store->capabilities.account_name = "other";

@@ -978,6 +978,8 @@ static bool begin_table_job(struct attempt *attempt)
 
     if (end == RUN_CONTINUES)
         end = take_locks(attempt);
+    if (end == RUN_CONTINUES) /* while it waited for the locks? */
+        end = check_open(attempt);
     if (end == RUN_WAITING)
         end_blocked(attempt);
     else if (end != RUN_CONTINUES)

@@ -13,12 +13,12 @@
 #define INDEX_ROUNDS 3
 #define OPERATION_ID_CHARS (LEDGER_OPERATION_MAX - 1)
 /* Maximum number of operations in a batch: the run's entity, two ledger index
- * rows, and the row `!closed` of the job. */
-#define OPERATIONS_MAX 4
+ * rows, and the rows `!closed` and `!closed!RUN` of the job. */
+#define OPERATIONS_MAX 5
 
 /* ---- one batch ---- */
 
-/* A ledger index row, or the `!closed` row, that the batch changes. */
+/* A ledger index row, or a `!closed` row, that the batch changes. */
 struct row {
     struct slice key;
     char etag[96];
@@ -32,7 +32,8 @@ struct writing {
     struct ledger_run *is;        /* run to store; NULL: delete the run */
     struct row old_row, new_row;  /* the ledger index row to delete, and the one
                                      to write; without a key: none */
-    struct row closed; /* `!closed`, inserted if missing; without a key: none */
+    struct row closed[2]; /* `!closed` and `!closed!RUN`, each inserted if it is
+                             missing; without a key: none */
     struct arena arena;
 
     struct operation operations[OPERATIONS_MAX];
@@ -100,10 +101,11 @@ static void add_rows(struct writing *w)
             &w->new_row);
         set_row_properties(w, w->is, &operation->entity);
     }
-    if (w->closed.key.len > 0 && !w->closed.etag[0]) {
-        operation = add_operation(w, OPERATION_INSERT, &w->closed);
-        entity_set_string(&operation->entity, &w->arena, "Run", w->was->id);
-    }
+    for (size_t i = 0; i < 2; i++)
+        if (w->closed[i].key.len > 0 && !w->closed[i].etag[0]) {
+            operation = add_operation(w, OPERATION_INSERT, &w->closed[i]);
+            entity_set_string(&operation->entity, &w->arena, "Run", w->was->id);
+        }
 }
 
 static void set_etag(struct row *row, struct slice etag)
@@ -138,11 +140,12 @@ static enum tw_err read_unknown_rows(struct writing *w,
     struct exchange *exchange, void (*made)(void *, const struct exchange *),
     void *context)
 {
-    struct row *rows[] = {&w->old_row, &w->new_row, &w->closed};
+    struct row *rows[] = {
+        &w->old_row, &w->new_row, &w->closed[0], &w->closed[1]};
     const struct deadline *deadline = exchange->deadline;
     enum tw_err outcome = TW_OK;
 
-    for (size_t i = 0; i < 3 && outcome == TW_OK; i++) {
+    for (size_t i = 0; i < 4 && outcome == TW_OK; i++) {
         if (rows[i]->key.len == 0 || rows[i]->known)
             continue;
         *exchange =
@@ -167,8 +170,8 @@ static void take_results(struct writing *w)
 }
 
 /* If the batch failed because another process has changed a ledger index row or
- * `!closed`, mark this row, so that it is read before the next batch. True: a
- * row is marked. */
+ * a `!closed` row, mark this row, so that it is read before the next batch.
+ * True: a row is marked. */
 static bool mark_changed_row(struct writing *w, enum tw_err outcome)
 {
     if (outcome != TW_CONFLICT && outcome != TW_NOT_FOUND)
@@ -177,6 +180,11 @@ static bool mark_changed_row(struct writing *w, enum tw_err outcome)
         return false;
     w->rows[w->result.failed]->known = false;
     return true;
+}
+
+static struct slice closed_key(struct slice id, struct arena *arena)
+{
+    return arena_format(arena, LEDGER_CLOSED "!%.*s", SLICE_ARG(id));
 }
 
 /* Find which ledger index row to delete and which to insert. */
@@ -232,7 +240,8 @@ static void writing_init(struct writing *w, struct store *store,
     w->store = store;
     w->was = was;
     w->is = is;
-    w->old_row = w->new_row = w->closed = (struct row){.known = true};
+    w->old_row = w->new_row = (struct row){.known = true};
+    w->closed[0] = w->closed[1] = (struct row){.known = true};
     arena_init(&w->arena);
     plan_rows(w);
 }
@@ -409,8 +418,10 @@ static enum tw_err send(struct changing *c)
     enum tw_err outcome;
 
     writing_init(w, change->store, c->stored, &c->next);
-    if (change->closes_job)
-        w->closed = (struct row){.key = slice_of(LEDGER_CLOSED), .known = true};
+    if (change->closes_job) {
+        w->closed[0].key = slice_of(LEDGER_CLOSED);
+        w->closed[1].key = closed_key(c->stored->id, &w->arena);
+    }
     do {
         begin_attempt(change);
         outcome = write_batch(w, &change->last, change->made, change->context);
@@ -510,6 +521,23 @@ enum tw_err ledger_change(struct ledger_change *change, enum ledger_known known,
 
 /* ---- closed jobs ---- */
 
+enum tw_err ledger_has_closed(struct store *store, struct exchange *exchange,
+    struct slice job, struct slice id, bool *ret)
+{
+    struct arena arena;
+    struct page page;
+    enum tw_err outcome;
+
+    arena_init(&arena);
+    page_init(&page);
+    outcome = store_get(
+        store, exchange, LEDGER_TABLE, job, closed_key(id, &arena), &page);
+    *ret = outcome == TW_OK;
+    page_done(&page);
+    arena_done(&arena);
+    return outcome == TW_NOT_FOUND ? TW_OK : outcome;
+}
+
 static enum tw_err get_closed(struct store *store, struct exchange *exchange,
     struct slice job, struct page *page)
 {
@@ -517,44 +545,30 @@ static enum tw_err get_closed(struct store *store, struct exchange *exchange,
         store, exchange, LEDGER_TABLE, job, slice_of(LEDGER_CLOSED), page);
 }
 
-enum tw_err ledger_is_closed(struct store *store, struct exchange *exchange,
-    struct slice job, struct arena *arena, bool *ret, struct slice *ret_id)
-{
-    const struct property *run;
-    struct page page;
-    enum tw_err outcome;
-
-    page_init(&page);
-    outcome = get_closed(store, exchange, job, &page);
-    if (outcome == TW_OK || outcome == TW_NOT_FOUND) {
-        *ret = outcome == TW_OK;
-        *ret_id = (struct slice){0};
-        run = *ret ? entity_find(&page.entities[0], slice_of("Run")) : NULL;
-        if (run)
-            (void)property_text(run, arena, ret_id);
-        outcome = TW_OK;
-    }
-    page_done(&page);
-    return outcome;
-}
-
 enum tw_err ledger_check_open(struct store *store, struct exchange *exchange,
     struct slice job, struct err *err)
 {
-    bool closed = false;
+    const struct property *run;
     struct slice by = {0};
     struct arena arena;
+    struct page page;
     enum tw_err outcome;
 
     arena_init(&arena);
-    outcome = ledger_is_closed(store, exchange, job, &arena, &closed, &by);
-    if (outcome == TW_OK && closed)
+    page_init(&page);
+    outcome = get_closed(store, exchange, job, &page);
+    if (outcome == TW_OK) {
+        run = entity_find(&page.entities[0], slice_of("Run"));
+        if (run)
+            (void)property_text(run, &arena, &by);
         outcome = err_fail(err, TW_CONFLICT,
             "job %.*s was closed by the `finish` of run %.*s: `run --reopen` "
             "opens it again",
             SLICE_ARG(job), SLICE_ARG(by));
+    }
+    page_done(&page);
     arena_done(&arena);
-    return outcome;
+    return outcome == TW_NOT_FOUND ? TW_OK : outcome;
 }
 
 enum tw_err ledger_reopen(

@@ -53,7 +53,7 @@ struct ledger_change {
     const struct retry_limits *limits; /* borrowed */
 
     bool closes_job; /* the batch that writes the run also inserts the job's
-                        `!closed` row (rule A5) */
+                        `!closed` rows (rule A5) */
 
     /* Set by ledger_change(). */
     struct exchange last; /* the last request */
@@ -93,13 +93,15 @@ TW_MUST_USE enum tw_err ledger_remove(struct store *store,
 
 /* ---- closed jobs (rule A5) ---- */
 
+/* RowKey of the row that closes a job, and, with "!" and the id of a run after
+ * it, of the row that stays when the job is opened again, because the tables
+ * that this run has closed stay closed. */
 #define LEDGER_CLOSED "!closed"
 
-/* ledger_is_closed: set *ret to true if `finish` has closed the job, and then
- * *ret_id (in arena) to the id of the run that closed the job. */
-TW_MUST_USE enum tw_err ledger_is_closed(struct store *store,
-    struct exchange *exchange, struct slice job, struct arena *arena, bool *ret,
-    struct slice *ret_id);
+/* ledger_has_closed: set *ret to true if a `finish` has ended the run `id` of
+ * the job, whether the job was opened again since or not. */
+TW_MUST_USE enum tw_err ledger_has_closed(struct store *store,
+    struct exchange *exchange, struct slice job, struct slice id, bool *ret);
 
 /* ledger_check_open: may the job have another run? TW_CONFLICT: `finish` has
  * closed the job; err says which run it was, and what opens the job again. Any

@@ -309,27 +309,26 @@ static enum tw_err each_closed(struct locking *l,
     return outcome;
 }
 
-/* A `closed!` row is written before the run ends, so it counts only if the run
- * has closed its job. The row of this job itself does not count, because
- * ledger_check_open() decides about the job. */
+/* A `closed!` row is written before the run ends, so it counts only if the end
+ * of the run was written too. It does not count for the run itself. */
 static enum tw_err check_closed(struct locking *l, const struct need *need,
     const struct closed *closed, void *context)
 {
     struct retry_call call = retry_call(l->request->deadline, RETRY_BUSY_MS, 0);
     bool is_closed = false;
-    struct slice by = {0};
     enum tw_err outcome;
 
     (void)context;
-    if (slice_equal(closed->job, l->job) || closed->job.len == 0)
+    if (closed->job.len == 0 || closed->id.len == 0 ||
+        (slice_equal(closed->job, l->job) && slice_equal(closed->id, l->id)))
         return TW_OK;
     do
-        outcome = ledger_is_closed(l->request->store, &call.exchange,
-            closed->job, &l->arena, &is_closed, &by);
+        outcome = ledger_has_closed(l->request->store, &call.exchange,
+            closed->job, closed->id, &is_closed);
     while (retry_call_again(&call, outcome));
     if (outcome != TW_OK)
         return err_fail(l->err, outcome, "locks: %s", call.exchange.err.text);
-    if (!is_closed || !slice_equal(by, closed->id))
+    if (!is_closed)
         return TW_OK;
     return err_fail(l->err, TW_CONFLICT,
         "the copy from table %s to table %s was closed by the `finish` of run "
@@ -658,21 +657,6 @@ static void end(struct locking *l)
     arena_done(&l->arena);
 }
 
-enum locks_outcome locks_take(
-    const struct locks_request *request, bool *ret_taken_over, struct err *err)
-{
-    struct locking l;
-    enum locks_outcome outcome = LOCKS_OUTAGE;
-    bool done = false;
-
-    begin(&l, request, err);
-    for (int round = 0; round < LOCKS_ROUNDS && !done; round++)
-        done = try_once(&l, &outcome);
-    *ret_taken_over = outcome == LOCKS_TAKEN && l.takes_over;
-    end(&l);
-    return outcome;
-}
-
 /* Try once to release the locks. False: other runs have changed the locks, or
  * may have, so the caller tries again. */
 static bool release_once(
@@ -711,6 +695,49 @@ void locks_release(struct store *store, const struct deadline *deadline,
             "%s",
             SLICE_ARG(job), SLICE_ARG(id), err.text);
     end(&l);
+}
+
+/* Did the run have all its locks when they were read? */
+static bool had_all(const struct locking *l)
+{
+    for (size_t i = 0; i < l->need_count; i++)
+        if (!l->needs[i].mine)
+            return false;
+    return true;
+}
+
+/* Are the tables still open, now that their locks are taken? If not, the locks
+ * are released. */
+static enum locks_outcome check_again(struct locking *l)
+{
+    const struct locks_request *request = l->request;
+    enum tw_err outcome = read_rows(l, request->store, request->deadline);
+
+    if (outcome == TW_OK)
+        outcome = each_closed(l, check_closed, NULL);
+    if (outcome == TW_OK)
+        return LOCKS_TAKEN;
+    if (outcome != TW_CONFLICT)
+        return LOCKS_OUTAGE;
+    locks_release(request->store, request->deadline, l->job, l->id);
+    return LOCKS_CLOSED;
+}
+
+enum locks_outcome locks_take(
+    const struct locks_request *request, bool *ret_taken_over, struct err *err)
+{
+    struct locking l;
+    enum locks_outcome outcome = LOCKS_OUTAGE;
+    bool done = false;
+
+    begin(&l, request, err);
+    for (int round = 0; round < LOCKS_ROUNDS && !done; round++)
+        done = try_once(&l, &outcome);
+    if (outcome == LOCKS_TAKEN && l.source_count > 0 && !had_all(&l))
+        outcome = check_again(&l);
+    *ret_taken_over = outcome == LOCKS_TAKEN && l.takes_over;
+    end(&l);
+    return outcome;
 }
 
 /* ---- closing and opening tables ---- */

@@ -14,8 +14,9 @@
  *                                 `finish` has closed the copy of the first
  *                                 table to the second (rule A5): no job copies
  *                                 between them, also under another name. Counts
- *                                 only if Job has a `!closed` row with this
- *                                 Run. Properties: Job, Run, Format
+ *                                 only if Job has the row `!closed!RUN`, which
+ *                                 the end of this Run has written. Properties:
+ *                                 Job, Run, Format
  *
  * A lock that a newer version wrote, or without Job or Run, is never free.
  *
@@ -55,6 +56,11 @@
  * free. But an ended run can be reopened (`retry`) after another run has read
  * it as ended. So a run that finds its own locks writes them again, and the
  * batch of the other run, with the former ETag, is refused.
+ *
+ * A run that has read the partition may take the lock of a run that `finish`
+ * has ended since. So the `closed!` rows are read again when the locks are
+ * taken. Then no other run closes these tables, because only a run with their
+ * locks does.
  *
  * A want is ignored if its run cannot take locks soon. This is so if the run
  * has ended, is paused, or waits for something else than its turn or the retry
