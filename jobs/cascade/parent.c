@@ -22,10 +22,6 @@
 /* Interval of checks whether another run still owns the parent. */
 #define OTHER_RUN_MS 5000
 
-/* Time after which a request without a response can no longer be applied,
- * because the service ends every request after 30 s. */
-#define LATE_WRITE_MS 30000
-
 #define PHASE_TOMBSTONE "tombstone"
 
 enum tombstone_owner {
@@ -143,7 +139,8 @@ static enum tw_err is_newer(struct cascade_attempt *c, bool *ret)
  */
 static void expect_late_insert(struct cascade_attempt *c)
 {
-    int64_t until = cascade_service_ticks(c) + LATE_WRITE_MS * TICKS_PER_MS;
+    int64_t until =
+        cascade_service_ticks(c) + STORE_LATE_REQUEST_MS * TICKS_PER_MS;
 
     until = (until / TICKS_PER_S + 1) * TICKS_PER_S;
     if (!cascade_parent_store(c)->capabilities.late_writes ||

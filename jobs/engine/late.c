@@ -35,7 +35,7 @@ static void wait_until(int64_t until_ms)
 
 enum tw_err late_wait(struct late *late, struct run *run, struct err *err)
 {
-    int64_t until_ms = late->since_ms + LATE_REQUEST_MS;
+    int64_t until_ms = late->since_ms + STORE_LATE_REQUEST_MS;
     int64_t now_ms = platform_boot_ms();
 
     if (!late->any)

@@ -14,9 +14,6 @@
 
 #include "worker/base/err.h"
 
-/* The longest time, in ms, between giving up a request and its late arrival. */
-#define LATE_REQUEST_MS 30000
-
 struct run;
 struct store;
 

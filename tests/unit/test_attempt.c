@@ -2017,6 +2017,31 @@ VIRTUAL_BENCH_TEST(a_retried_table_job_waits_for_its_turn)
     assert_int_equal(bench->attempts, 2);
 }
 
+/* The run ends, and its locks stay. */
+static void end_unseen(struct workbench *bench, const char *id)
+{
+    struct ledger_run *run = workbench_stored(bench, JOB, id);
+
+    run->state = LEDGER_FAILED;
+    run->finished_ticks = platform_wall_ticks();
+    assert_ok(workbench_store_run(bench, run));
+}
+
+/* Rule A4: the second run fails before it has waited for late requests of the
+ * first, so the third still has to. */
+VIRTUAL_BENCH_TEST(a_failed_run_keeps_a_lock_that_it_took_over)
+{
+    be_table_job(bench);
+    bench->script = waits; /* it keeps its lock */
+    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_DEFERRED);
+    end_unseen(bench, "r1");
+    bench->script = fails;
+    assert_int_equal(attempt_id(bench, "r2", false).end, ATTEMPT_RUN_ENDED);
+    assert_int_equal(lock_rows(bench), 1);
+    assert_int_equal(attempt_id(bench, "r3", false).end, ATTEMPT_RUN_ENDED);
+    assert_int_equal(lock_rows(bench), 1);
+}
+
 BENCH_SCRIPT(closes)
 {
     run->closes_job = true;

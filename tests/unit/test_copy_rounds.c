@@ -246,7 +246,7 @@ FIXTURE_TEST(a_late_insert_of_a_killed_attempt_leaves_no_copy)
     batch_fault = FAULT_LATE;
     batch_from = 0;
     batch_below = 1;
-    faulty.late_ms = LATE_REQUEST_MS - 5000;
+    faulty.late_ms = STORE_LATE_REQUEST_MS - 5000;
     kills = true;
     assert_int_not_equal(hosted_attempt(&h, "by-size", ""), RUN_SUCCEEDED);
     kills = false;
@@ -275,7 +275,7 @@ FIXTURE_TEST(a_late_insert_of_a_stopped_attempt_leaves_no_copy)
     batch_fault = FAULT_LATE;
     batch_from = 0;
     batch_below = 1000;
-    faulty.late_ms = LATE_REQUEST_MS - 5000;
+    faulty.late_ms = STORE_LATE_REQUEST_MS - 5000;
     on_batch = stop_at_batch;
     assert_int_not_equal(hosted_attempt(&h, "by-size", ""), RUN_SUCCEEDED);
     assert_non_null(strstr(h.checkpoint, "\"late\":true"));
@@ -291,12 +291,12 @@ FIXTURE_TEST(a_late_insert_of_a_stopped_attempt_leaves_no_copy)
 
 FIXTURE_TEST(nothing_is_waited_for_if_every_outcome_is_known)
 {
-    int64_t took_ms = LATE_REQUEST_MS;
+    int64_t took_ms = STORE_LATE_REQUEST_MS;
 
     shoe("a", 1);
-    /* LATE_REQUEST_MS lasts 0.3 s in this test. The machine may be that slow
-     * once, but not in each of ten tries. */
-    for (int i = 0; i < 10 && took_ms >= LATE_REQUEST_MS; i++) {
+    /* STORE_LATE_REQUEST_MS lasts 0.3 s in this test. The machine may be that
+     * slow once, but not in each of ten tries. */
+    for (int i = 0; i < 10 && took_ms >= STORE_LATE_REQUEST_MS; i++) {
         int64_t began_ms = platform_boot_ms();
         char id[8];
 
@@ -308,7 +308,7 @@ FIXTURE_TEST(nothing_is_waited_for_if_every_outcome_is_known)
         assert_int_equal(h.written, 1);
         took_ms = platform_boot_ms() - began_ms;
     }
-    assert_true(took_ms < LATE_REQUEST_MS);
+    assert_true(took_ms < STORE_LATE_REQUEST_MS);
 }
 
 /* ---- attempts that end anywhere ---- */

@@ -284,7 +284,8 @@ static bool may_release_locks(const struct attempt *attempt)
     const struct ledger_run *run = &attempt->lease.run;
 
     return run->state == LEDGER_SUCCEEDED ||
-           (run->attempt <= 1 && !attempt->indeterminate);
+           (run->attempt <= 1 && !attempt->indeterminate &&
+               !attempt->took_locks_over);
 }
 
 /* Call after the run's end is stored. Locks that cannot be deleted are taken

@@ -30,7 +30,7 @@
  * the lock. */
 struct row {
     struct slice row_key, etag, key, job, id;
-    int64_t requested_ticks;
+    int64_t requested_ticks, taken_over_ticks;
     bool is_want;
     bool is_newer; /* written by a newer version: it is not known which run it
                       belongs to */
@@ -42,6 +42,8 @@ struct need {
     const char *table;
     const struct row *lock; /* the stored lock; NULL: none */
     bool mine, want_stored;
+    int64_t taken_over_ticks; /* when the lock was taken from an ended run; 0:
+                                 it was not */
 };
 
 /* A stored `closed!` row. */
@@ -64,7 +66,6 @@ struct locking {
     struct closed *closed;
     size_t closed_count, closed_room;
     int64_t now_ticks; /* the present time by the service's clock */
-    bool takes_over;
     /* The run has a lock. Then it waits for no want, because the run of the
      * want would wait for this lock, and both for ever. */
     bool holds;
@@ -234,6 +235,8 @@ static void add_row(struct locking *l, const struct entity *entity)
 {
     const struct property *requested =
         entity_find(entity, slice_of("RequestedAt"));
+    const struct property *taken_over =
+        entity_find(entity, slice_of("TakenOverAt"));
     struct row row = {
         .is_want = slice_begins(entity->row_key, slice_of("want!")),
         .is_newer = ledger_is_newer(entity)};
@@ -249,6 +252,8 @@ static void add_row(struct locking *l, const struct entity *entity)
     row.id = text_of(entity, "Run", &l->arena);
     if (requested)
         (void)property_ticks(requested, &row.requested_ticks);
+    if (taken_over)
+        (void)property_ticks(taken_over, &row.taken_over_ticks);
     if (l->row_count == l->row_room) {
         l->row_room = l->row_room ? 2 * l->row_room : 16;
         l->rows = mem_resize(l->rows, l->row_room * sizeof(*l->rows));
@@ -439,8 +444,10 @@ static enum tw_err check_lock(struct locking *l, struct need *need,
 
     need->lock = row;
     need->mine = is_mine(l, row);
-    if (need->mine)
+    if (need->mine) {
+        need->taken_over_ticks = row->taken_over_ticks;
         return TW_OK;
+    }
     if (is_strange(row)) {
         *ret_blocked = true;
         set_strange(l, need, row);
@@ -452,7 +459,7 @@ static enum tw_err check_lock(struct locking *l, struct need *need,
         *ret_blocked = true;
         set_blocked(l, need, row, &run);
     } else if (outcome == TW_OK) {
-        l->takes_over = true;
+        need->taken_over_ticks = l->now_ticks;
     }
     ledger_run_done(&run);
     return outcome;
@@ -488,6 +495,7 @@ static enum tw_err check_need(
 
     need->lock = NULL;
     need->mine = need->want_stored = false;
+    need->taken_over_ticks = 0;
     for (size_t i = 0; i < l->row_count && outcome == TW_OK; i++)
         if (!l->rows[i].is_want && slice_equal(l->rows[i].key, need->key))
             outcome = check_lock(l, need, &l->rows[i], ret_blocked);
@@ -571,6 +579,9 @@ static enum tw_err take_all(struct locking *l)
         set_row(l, &operations[count], lock_key(l, need), need->table, true);
         if (need->lock)
             operations[count].entity.etag = need->lock->etag;
+        if (need->taken_over_ticks > 0)
+            entity_set_datetime(&operations[count].entity, &l->arena,
+                "TakenOverAt", need->taken_over_ticks);
         count++;
     }
     count = add_deletes(l, operations, count, false);
@@ -613,15 +624,9 @@ static bool try_once(struct locking *l, enum locks_outcome *ret)
     enum tw_err outcome = read_rows(l, l->request->store, l->request->deadline);
 
     *ret = LOCKS_OUTAGE;
-    l->takes_over = l->holds = false;
+    l->holds = false;
     for (size_t i = 0; i < l->row_count; i++)
         l->holds |= !l->rows[i].is_want && is_mine(l, &l->rows[i]);
-    if (outcome == TW_OK)
-        outcome = each_closed(l, check_closed, NULL);
-    if (outcome == TW_CONFLICT) {
-        *ret = LOCKS_CLOSED;
-        return true;
-    }
     for (size_t i = 0; i < l->need_count && outcome == TW_OK; i++)
         outcome = check_need(l, &l->needs[i], &blocked);
     if (outcome != TW_OK)
@@ -655,6 +660,49 @@ static void end(struct locking *l)
     mem_free(l->rows);
     mem_free(l->closed);
     arena_done(&l->arena);
+}
+
+/* May requests of a run whose lock was taken over still arrive? */
+static bool may_be_late(const struct locking *l)
+{
+    for (size_t i = 0; i < l->need_count; i++) {
+        int64_t since = l->needs[i].taken_over_ticks;
+
+        if (since > 0 &&
+            since + STORE_LATE_REQUEST_MS * TICKS_PER_MS > l->now_ticks)
+            return true;
+    }
+    return false;
+}
+
+/* Has `finish` closed the tables, of which all locks are taken now? */
+static enum locks_outcome check_tables(struct locking *l)
+{
+    enum tw_err outcome = read_rows(l, l->request->store, l->request->deadline);
+
+    if (outcome == TW_OK)
+        outcome = each_closed(l, check_closed, NULL);
+    if (outcome == TW_OK)
+        return LOCKS_TAKEN;
+    return outcome == TW_CONFLICT ? LOCKS_CLOSED : LOCKS_OUTAGE;
+}
+
+enum locks_outcome locks_take(
+    const struct locks_request *request, bool *ret_taken_over, struct err *err)
+{
+    struct locking l;
+    enum locks_outcome outcome = LOCKS_OUTAGE;
+    bool done = false;
+
+    begin(&l, request, err);
+    for (int round = 0; round < LOCKS_ROUNDS && !done; round++)
+        done = try_once(&l, &outcome);
+    if (outcome == LOCKS_TAKEN && l.source_count > 0)
+        outcome = check_tables(&l);
+    *ret_taken_over =
+        (outcome == LOCKS_TAKEN || outcome == LOCKS_CLOSED) && may_be_late(&l);
+    end(&l);
+    return outcome;
 }
 
 /* Try once to release the locks. False: other runs have changed the locks, or
@@ -695,49 +743,6 @@ void locks_release(struct store *store, const struct deadline *deadline,
             "%s",
             SLICE_ARG(job), SLICE_ARG(id), err.text);
     end(&l);
-}
-
-/* Did the run have all its locks when they were read? */
-static bool had_all(const struct locking *l)
-{
-    for (size_t i = 0; i < l->need_count; i++)
-        if (!l->needs[i].mine)
-            return false;
-    return true;
-}
-
-/* Are the tables still open, now that their locks are taken? If not, the locks
- * are released. */
-static enum locks_outcome check_again(struct locking *l)
-{
-    const struct locks_request *request = l->request;
-    enum tw_err outcome = read_rows(l, request->store, request->deadline);
-
-    if (outcome == TW_OK)
-        outcome = each_closed(l, check_closed, NULL);
-    if (outcome == TW_OK)
-        return LOCKS_TAKEN;
-    if (outcome != TW_CONFLICT)
-        return LOCKS_OUTAGE;
-    locks_release(request->store, request->deadline, l->job, l->id);
-    return LOCKS_CLOSED;
-}
-
-enum locks_outcome locks_take(
-    const struct locks_request *request, bool *ret_taken_over, struct err *err)
-{
-    struct locking l;
-    enum locks_outcome outcome = LOCKS_OUTAGE;
-    bool done = false;
-
-    begin(&l, request, err);
-    for (int round = 0; round < LOCKS_ROUNDS && !done; round++)
-        done = try_once(&l, &outcome);
-    if (outcome == LOCKS_TAKEN && l.source_count > 0 && !had_all(&l))
-        outcome = check_again(&l);
-    *ret_taken_over = outcome == LOCKS_TAKEN && l.takes_over;
-    end(&l);
-    return outcome;
 }
 
 /* ---- closing and opening tables ---- */

@@ -7,7 +7,9 @@
  * batch takes all locks of a run:
  *
  *   lock!ACCOUNT!TABLE            a lock. Properties: Job, Run (which run has
- *                                 the table), RequestedAt, LockedAt, Format
+ *                                 the table), RequestedAt, LockedAt, Format,
+ *                                 TakenOverAt (when it was taken from an ended
+ *                                 run, which had not released it)
  *   want!ACCOUNT!TABLE!JOB!RUN    a want: the run waits for the table.
  *                                 Properties: Job, Run, RequestedAt, Format
  *   closed!ACCOUNT!TABLE!ACCOUNT!TABLE!JOB
@@ -57,10 +59,8 @@
  * it as ended. So a run that finds its own locks writes them again, and the
  * batch of the other run, with the former ETag, is refused.
  *
- * A run that has read the partition may take the lock of a run that `finish`
- * has ended since. So the `closed!` rows are read again when the locks are
- * taken. Then no other run closes these tables, because only a run with their
- * locks does.
+ * The `closed!` rows are read after the locks are taken. Then no other run
+ * closes these tables, because only a run with their locks does.
  *
  * A want is ignored if its run cannot take locks soon. This is so if the run
  * has ended, is paused, or waits for something else than its turn or the retry
@@ -95,16 +95,17 @@ enum locks_outcome {
     LOCKS_TAKEN,   /* the run has all its locks */
     LOCKS_BLOCKED, /* no lock is taken, the run's wants are written; err names
                       the blocking run, and what the blocking run waits for */
-    LOCKS_CLOSED,  /* no lock is taken: `finish` has closed the copy between the
-                      job's tables; err says which run it was, and what opens
-                      it again */
+    LOCKS_CLOSED,  /* all locks are taken, but `finish` has closed the copy
+                      between the job's tables; err says which run it was, and
+                      what opens it again */
     LOCKS_OUTAGE,  /* the store failed, or the locks kept changing; err has the
                       cause */
 };
 
 /* locks_take: take all locks of the run. *ret_taken_over: true if one of the
- * locks was that of an ended run, which had not released it. Then the last
- * requests of the ended run may still arrive (rule A4). */
+ * locks was that of an ended run, and was taken so recently, by this attempt or
+ * an earlier one, that the last requests of the ended run may still arrive
+ * (rule A4). */
 enum locks_outcome locks_take(
     const struct locks_request *request, bool *ret_taken_over, struct err *err);
 

@@ -67,6 +67,10 @@ struct exchange {
     struct err err; /* the error text, unless the outcome is TW_OK */
 };
 
+/* The longest time, in ms, between giving up a request and its late arrival:
+ * the service ends every request after 30 s. */
+#define STORE_LATE_REQUEST_MS 30000
+
 /* Capabilities of a store. */
 struct store_capabilities {
     const char *kind; /* kind of the store: "embedded" or "azure" */
@@ -74,8 +78,8 @@ struct store_capabilities {
                          on Cosmos DB)                                  */
     bool has_queues;  /* false: no queue service (Cosmos DB, or no queue
                          endpoint) */
-    bool late_writes; /* a request that was given up may still be applied later
-                       */
+    bool late_writes; /* a request that was given up may still be applied up to
+                         STORE_LATE_REQUEST_MS later */
     bool local; /* the store and its writers are on this machine; writers take
                    dates from the wall clock, not from the store's Date */
     size_t batch_max_bytes;
