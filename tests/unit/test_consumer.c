@@ -251,16 +251,21 @@ static bool first_succeeded(struct workbench *bench)
     return strcmp(workbench_state(bench, JOB, "r1"), "succeeded") == 0;
 }
 
-BENCH_TEST(a_hidden_message_is_expected_when_it_comes_back)
+VIRTUAL_BENCH_TEST(a_hidden_message_is_expected_when_it_comes_back)
 {
-    /* Idle polling alone would look again after an hour. */
+    int64_t since_ms = virtual_ms();
+
+    /* Idle polling alone would ask again after an hour, and after 8 s because
+     * an open run waits. */
     bench->setup.poll_min_ms = INT64_C(3600000);
     bench->setup.poll_max_ms = INT64_C(3600000);
     bench->script = waits_once;
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
     start(bench);
-    workbench_wait(bench, first_succeeded);
+    while (!first_succeeded(bench) && virtual_ms() < since_ms + 5000)
+        virtual_sleep(100);
     stop();
+    assert_true(first_succeeded(bench));
     assert_int_equal(bench->attempts, 2);
 }
 
