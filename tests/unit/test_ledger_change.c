@@ -323,16 +323,19 @@ BENCH_TEST(the_end_of_a_run_closes_its_job_with_it)
         .context = &wish,
         .closes_job = true};
     struct exchange exchange = {0};
-    struct slice job = slice_of(JOB);
+    struct slice job = slice_of(JOB), key;
     struct ledger_run *run = begin(bench);
+    struct arena arena;
     bool ended;
     struct err err;
+
+    arena_init(&arena);
+    key = ledger_closed_key(run->id, run->requested_ticks, &arena);
 
     workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_FAIL);
     assert_int_equal(ledger_change(&asked, LEDGER_STORED, run, &err), TW_BUSY);
     assert_ok(ledger_check_open(bench->store, &exchange, job, &err));
-    assert_ok(ledger_has_closed(
-        bench->store, &exchange, job, slice_of("r1"), &ended));
+    assert_ok(ledger_has_closed(bench->store, &exchange, job, key, &ended));
     assert_false(ended);
     assert_ok(ledger_change(&asked, LEDGER_STORED, run, &err));
     assert_int_equal(
@@ -341,10 +344,10 @@ BENCH_TEST(the_end_of_a_run_closes_its_job_with_it)
     for (int i = 0; i < 2; i++) /* once is enough */
         assert_ok(ledger_reopen(bench->store, &exchange, job));
     assert_ok(ledger_check_open(bench->store, &exchange, job, &err));
-    assert_ok(ledger_has_closed(
-        bench->store, &exchange, job, slice_of("r1"), &ended));
+    assert_ok(ledger_has_closed(bench->store, &exchange, job, key, &ended));
     assert_true(ended);
-    assert_ok(ledger_has_closed(
-        bench->store, &exchange, job, slice_of("r2"), &ended));
+    key = ledger_closed_key(run->id, run->requested_ticks + 1, &arena);
+    assert_ok(ledger_has_closed(bench->store, &exchange, job, key, &ended));
     assert_false(ended);
+    arena_done(&arena);
 }

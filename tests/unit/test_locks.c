@@ -84,7 +84,7 @@ static enum locks_outcome take(struct workbench *bench, struct table_job *own,
 
 static void release(struct workbench *bench, const char *job, const char *id)
 {
-    locks_release(bench->store, NULL, slice_of(job), slice_of(id));
+    locks_release(bench->store, NULL, slice_of(job), slice_of(id), true);
 }
 
 /* RowKeys of `!locks` that begin so. */
@@ -244,13 +244,61 @@ VIRTUAL_BENCH_TEST(late_requests_are_told_for_30_s_after_a_take_over)
     store_run(bench, "b", "1", LEDGER_RUNNING, 2);
     assert_int_equal(take(bench, &a, "1", 1), LOCKS_TAKEN);
     assert_int_equal(take(bench, &b, "1", 2), LOCKS_TAKEN);
-    for (int s = 0; s < 30; s += 10) {
+    for (int s = 0; s < 33; s += 11) {
         assert_int_equal(take(bench, &b, "1", 2), LOCKS_TAKEN);
         assert_true(taken_over);
-        virtual_sleep(10000);
+        virtual_sleep(11000);
     }
     assert_int_equal(take(bench, &b, "1", 2), LOCKS_TAKEN);
     assert_false(taken_over);
+}
+
+/* A person has accepted another definition of the job. */
+VIRTUAL_BENCH_TEST(a_run_leaves_the_locks_of_former_tables)
+{
+    struct table_job blogs = job_of("a", "Blogs", NULL);
+    struct table_job posts = job_of("a", "Posts", NULL);
+    struct table_job b = job_of("b", "Blogs", NULL);
+
+    store_run(bench, "a", "1", LEDGER_RUNNING, 1);
+    store_run(bench, "b", "1", LEDGER_RUNNING, 2);
+    assert_int_equal(take(bench, &blogs, "1", 1), LOCKS_TAKEN);
+    assert_int_equal(take(bench, &posts, "1", 1), LOCKS_TAKEN);
+    assert_int_equal(take(bench, &b, "1", 2), LOCKS_TAKEN);
+    assert_true(taken_over); /* what a/1 has sent may still arrive */
+}
+
+VIRTUAL_BENCH_TEST(two_runs_exchange_their_tables)
+{
+    struct table_job a_blogs = job_of("a", "Blogs", NULL);
+    struct table_job a_posts = job_of("a", "Posts", NULL);
+    struct table_job b_blogs = job_of("b", "Blogs", NULL);
+    struct table_job b_posts = job_of("b", "Posts", NULL);
+
+    store_run(bench, "a", "1", LEDGER_RUNNING, 1);
+    store_run(bench, "b", "1", LEDGER_RUNNING, 2);
+    assert_int_equal(take(bench, &a_blogs, "1", 1), LOCKS_TAKEN);
+    assert_int_equal(take(bench, &b_posts, "1", 2), LOCKS_TAKEN);
+    assert_int_equal(take(bench, &a_posts, "1", 1), LOCKS_BLOCKED);
+    assert_int_equal(take(bench, &b_blogs, "1", 2), LOCKS_TAKEN);
+    assert_int_equal(take(bench, &a_posts, "1", 1), LOCKS_TAKEN);
+}
+
+/* Each later run would read the ended run. */
+VIRTUAL_BENCH_TEST(a_run_that_ends_before_its_turn_leaves_no_wants)
+{
+    struct table_job a = job_of("a", "Blogs", NULL);
+    struct table_job b = job_of("b", "Blogs", "Posts");
+
+    store_run(bench, "a", "1", LEDGER_RUNNING, 1);
+    store_run(bench, "b", "1", LEDGER_WAITING, 2);
+    assert_int_equal(take(bench, &a, "1", 1), LOCKS_TAKEN);
+    assert_int_equal(take(bench, &b, "1", 2), LOCKS_BLOCKED);
+    assert_int_equal(rows(bench, "want!"), 2);
+    locks_release(bench->store, NULL, slice_of("a"), slice_of("1"), false);
+    locks_release(bench->store, NULL, slice_of("b"), slice_of("1"), false);
+    assert_int_equal(rows(bench, "want!"), 0);
+    assert_int_equal(rows(bench, "lock!"), 1);
 }
 
 static struct table_job rival;
@@ -767,7 +815,7 @@ static void finish_run(struct workbench *bench, const char *job, const char *id)
 
     arena_init(&arena);
     entity_init(&entity, &arena, slice_of(job),
-        arena_format(&arena, LEDGER_CLOSED "!%s", id));
+        ledger_closed_key(slice_of(id), 0, &arena));
     entity_set_string(&entity, &arena, "Run", slice_of(id));
     workbench_write(bench, OPERATION_INSERT, &entity);
     arena_done(&arena);
@@ -849,6 +897,33 @@ VIRTUAL_BENCH_TEST(a_job_opened_for_other_tables_leaves_the_former_closed)
     release(bench, "a", "3");
     assert_ok(locks_reopen(&request, &last_err));
     assert_int_equal(take(bench, &posts, "3", 3), LOCKS_TAKEN);
+}
+
+/* An id is used again after its run was deleted. */
+VIRTUAL_BENCH_TEST(a_run_is_not_a_former_run_of_its_id)
+{
+    struct table_job a = job_of("a", "Blogs", NULL);
+
+    store_run(bench, "a", "1", LEDGER_RUNNING, 2);
+    close_tables(bench, &a, "1");
+    finish_run(bench, "a", "1");
+    assert_int_equal(take(bench, &a, "1", 2), LOCKS_CLOSED);
+}
+
+VIRTUAL_BENCH_TEST(tables_that_are_about_to_be_closed_are_not_opened)
+{
+    struct table_job a = job_of("a", "Blogs", NULL);
+    struct table_job b = job_of("b", "Blogs", NULL);
+    struct locks_request request = request_of(bench, &b, "");
+
+    store_run(bench, "b", "1", LEDGER_RUNNING, 2);
+    close_tables(bench, &a, "1");
+    assert_ok(locks_reopen(&request, &last_err));
+    finish_run(bench, "a", "1");
+    assert_int_equal(take(bench, &b, "1", 2), LOCKS_CLOSED);
+    workbench_meets(bench, BENCH_GET, 1, 1, BENCH_REFUSE);
+    assert_int_not_equal(locks_reopen(&request, &last_err), TW_OK);
+    assert_int_equal(rows(bench, "closed!"), 1);
 }
 
 static struct table_job ending;

@@ -277,24 +277,28 @@ static void end_unwritten(struct attempt *attempt, const char *what)
  * A4). A run that succeeded has waited for its late requests. Any other run
  * that may have late requests keeps its locks. The next run that needs such a
  * lock then finds that its owner has ended, and waits until no late request can
- * arrive.
+ * arrive. A lock that was taken over is kept for as long, because not every
+ * kind waits.
  */
 static bool may_release_locks(const struct attempt *attempt)
 {
     const struct ledger_run *run = &attempt->lease.run;
 
+    if (attempt->took_locks_over &&
+        platform_boot_ms() - attempt->begun_ms < STORE_LATE_REQUEST_MS)
+        return false;
     return run->state == LEDGER_SUCCEEDED ||
-           (run->attempt <= 1 && !attempt->indeterminate &&
-               !attempt->took_locks_over);
+           (run->attempt <= 1 && !attempt->indeterminate);
 }
 
 /* Call after the run's end is stored. Locks that cannot be deleted are taken
  * over by the next run that needs them (locks.h). */
 static void release_locks(struct attempt *attempt)
 {
-    if (attempt->wish->job->kind->table_job && may_release_locks(attempt))
+    if (attempt->wish->job->kind->table_job)
         locks_release(attempt->wish->store, &attempt->lease.own,
-            attempt->lease.run.job, attempt->lease.run.id);
+            attempt->lease.run.job, attempt->lease.run.id,
+            may_release_locks(attempt));
 }
 
 static void set_ended(struct attempt *attempt)

@@ -646,8 +646,8 @@ static enum tw_err ask(struct store *store, struct slice job, struct slice id,
 
     /* If an attempt was made, its locks are kept, because its requests may
      * still arrive (rule A4). */
-    if (outcome == TW_OK && run->state == LEDGER_CANCELLED && run->attempt == 0)
-        locks_release(store, NULL, job, id);
+    if (outcome == TW_OK && run->state == LEDGER_CANCELLED)
+        locks_release(store, NULL, job, id, run->attempt == 0);
     if (outcome == TW_OK && run->state == LEDGER_CANCELLED)
         (void)!delete_copy(store, run, &ignored);
     *ret_asked = asking->asked;

@@ -2,6 +2,8 @@
 /* The one conditional write of the ledger. */
 #include "worker/run/ledger_change.h"
 
+#include <inttypes.h>
+
 #include "worker/base/mem.h"
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
@@ -13,7 +15,7 @@
 #define INDEX_ROUNDS 3
 #define OPERATION_ID_CHARS (LEDGER_OPERATION_MAX - 1)
 /* Maximum number of operations in a batch: the run's entity, two ledger index
- * rows, and the rows `!closed` and `!closed!RUN` of the job. */
+ * rows, and two rows of a job that is closed. */
 #define OPERATIONS_MAX 5
 
 /* ---- one batch ---- */
@@ -32,8 +34,8 @@ struct writing {
     struct ledger_run *is;        /* run to store; NULL: delete the run */
     struct row old_row, new_row;  /* the ledger index row to delete, and the one
                                      to write; without a key: none */
-    struct row closed[2]; /* `!closed` and `!closed!RUN`, each inserted if it is
-                             missing; without a key: none */
+    struct row closed[2]; /* that of the job and that of the run, each inserted
+                             if it is missing; without a key: none */
     struct arena arena;
 
     struct operation operations[OPERATIONS_MAX];
@@ -182,9 +184,11 @@ static bool mark_changed_row(struct writing *w, enum tw_err outcome)
     return true;
 }
 
-static struct slice closed_key(struct slice id, struct arena *arena)
+struct slice ledger_closed_key(
+    struct slice id, int64_t requested_ticks, struct arena *arena)
 {
-    return arena_format(arena, LEDGER_CLOSED "!%.*s", SLICE_ARG(id));
+    return arena_format(
+        arena, LEDGER_CLOSED "!%.*s!%" PRId64, SLICE_ARG(id), requested_ticks);
 }
 
 /* Find which ledger index row to delete and which to insert. */
@@ -420,7 +424,8 @@ static enum tw_err send(struct changing *c)
     writing_init(w, change->store, c->stored, &c->next);
     if (change->closes_job) {
         w->closed[0].key = slice_of(LEDGER_CLOSED);
-        w->closed[1].key = closed_key(c->stored->id, &w->arena);
+        w->closed[1].key =
+            ledger_closed_key(c->next.id, c->next.requested_ticks, &w->arena);
     }
     do {
         begin_attempt(change);
@@ -522,19 +527,15 @@ enum tw_err ledger_change(struct ledger_change *change, enum ledger_known known,
 /* ---- closed jobs ---- */
 
 enum tw_err ledger_has_closed(struct store *store, struct exchange *exchange,
-    struct slice job, struct slice id, bool *ret)
+    struct slice job, struct slice key, bool *ret)
 {
-    struct arena arena;
     struct page page;
     enum tw_err outcome;
 
-    arena_init(&arena);
     page_init(&page);
-    outcome = store_get(
-        store, exchange, LEDGER_TABLE, job, closed_key(id, &arena), &page);
+    outcome = store_get(store, exchange, LEDGER_TABLE, job, key, &page);
     *ret = outcome == TW_OK;
     page_done(&page);
-    arena_done(&arena);
     return outcome == TW_NOT_FOUND ? TW_OK : outcome;
 }
 

@@ -93,15 +93,19 @@ TW_MUST_USE enum tw_err ledger_remove(struct store *store,
 
 /* ---- closed jobs (rule A5) ---- */
 
-/* RowKey of the row that closes a job, and, with "!" and the id of a run after
- * it, of the row that stays when the job is opened again, because the tables
- * that this run has closed stay closed. */
+/* RowKey of the row that closes a job. */
 #define LEDGER_CLOSED "!closed"
 
-/* ledger_has_closed: set *ret to true if a `finish` has ended the run `id` of
- * the job, whether the job was opened again since or not. */
+/* ledger_closed_key: return the RowKey (in arena) of the row that says that a
+ * `finish` has ended a run of the job. It stays when the job is opened again,
+ * because the tables that the run has closed stay closed, and when the run is
+ * deleted. An id may be used again then, so the key has RequestedAt too. */
+struct slice ledger_closed_key(
+    struct slice id, int64_t requested_ticks, struct arena *arena);
+
+/* ledger_has_closed: set *ret to true if the job has the row with this key. */
 TW_MUST_USE enum tw_err ledger_has_closed(struct store *store,
-    struct exchange *exchange, struct slice job, struct slice id, bool *ret);
+    struct exchange *exchange, struct slice job, struct slice key, bool *ret);
 
 /* ledger_check_open: may the job have another run? TW_CONFLICT: `finish` has
  * closed the job; err says which run it was, and what opens the job again. Any

@@ -23,6 +23,11 @@
 /* How long after ResumesAt or UpdatedAt of a run its want still counts. */
 #define WANT_LATE_TICKS (600 * TICKS_PER_S)
 #define CAUSE_MAX_BYTES 300
+/* How long after a lock was taken over requests of its ended run may arrive. A
+ * Date has whole seconds, and those of two servers differ by up to 2 s. */
+#define LATE_TICKS (STORE_LATE_REQUEST_MS * TICKS_PER_MS + 3 * TICKS_PER_S)
+/* Run of a lock that its run has left; no run has this id. */
+#define NO_RUN "!left"
 /* Keys of one table: that of the store, and that of its AccountName. */
 #define TABLE_KEYS 2
 
@@ -49,6 +54,8 @@ struct need {
 /* A stored `closed!` row. */
 struct closed {
     struct slice row_key, etag, job, id;
+    struct slice end; /* RowKey of the row that the end of the run has written
+                       */
 };
 
 struct locking {
@@ -228,7 +235,8 @@ static void add_closed(struct locking *l, const struct entity *entity)
         (struct closed){.row_key = arena_copy(&l->arena, entity->row_key),
             .etag = arena_copy(&l->arena, entity->etag),
             .job = text_of(entity, "Job", &l->arena),
-            .id = text_of(entity, "Run", &l->arena)};
+            .id = text_of(entity, "Run", &l->arena),
+            .end = text_of(entity, "End", &l->arena)};
 }
 
 static void add_row(struct locking *l, const struct entity *entity)
@@ -314,27 +322,35 @@ static enum tw_err each_closed(struct locking *l,
     return outcome;
 }
 
-/* A `closed!` row is written before the run ends, so it counts only if the end
- * of the run was written too. It does not count for the run itself. */
-static enum tw_err check_closed(struct locking *l, const struct need *need,
-    const struct closed *closed, void *context)
+/* Does a `closed!` row count? It is written before its run ends, so it counts
+ * only if the end of the run was written too. */
+static enum tw_err read_end(
+    struct locking *l, const struct closed *closed, bool *ret)
 {
     struct retry_call call = retry_call(l->request->deadline, RETRY_BUSY_MS, 0);
-    bool is_closed = false;
     enum tw_err outcome;
 
-    (void)context;
-    if (closed->job.len == 0 || closed->id.len == 0 ||
-        (slice_equal(closed->job, l->job) && slice_equal(closed->id, l->id)))
+    *ret = false;
+    if (closed->job.len == 0 || closed->end.len == 0)
         return TW_OK;
     do
-        outcome = ledger_has_closed(l->request->store, &call.exchange,
-            closed->job, closed->id, &is_closed);
+        outcome = ledger_has_closed(
+            l->request->store, &call.exchange, closed->job, closed->end, ret);
     while (retry_call_again(&call, outcome));
     if (outcome != TW_OK)
         return err_fail(l->err, outcome, "locks: %s", call.exchange.err.text);
-    if (!is_closed)
-        return TW_OK;
+    return TW_OK;
+}
+
+static enum tw_err check_closed(struct locking *l, const struct need *need,
+    const struct closed *closed, void *context)
+{
+    bool is_closed;
+    enum tw_err outcome = read_end(l, closed, &is_closed);
+
+    (void)context;
+    if (outcome != TW_OK || !is_closed)
+        return outcome;
     return err_fail(l->err, TW_CONFLICT,
         "the copy from table %s to table %s was closed by the `finish` of run "
         "%.*s/%.*s, and another run could undo what was written to %s since: "
@@ -543,6 +559,34 @@ static enum tw_err send(struct store *store, const struct deadline *deadline,
     return outcome;
 }
 
+static bool is_needed(const struct locking *l, const struct row *row)
+{
+    for (size_t i = 0; i < l->need_count; i++)
+        if (slice_equal(l->needs[i].key, row->key))
+            return true;
+    return false;
+}
+
+/* Add writes that leave the run's locks of tables that its job had under a
+ * former definition. The next run that needs such a lock finds no run, so it
+ * knows that requests may still arrive, as after a delete it would not. */
+static size_t add_left(
+    struct locking *l, struct operation *operations, size_t count)
+{
+    for (size_t i = 0; i < l->row_count; i++) {
+        const struct row *row = &l->rows[i];
+
+        if (row->is_want || !is_mine(l, row) || is_needed(l, row))
+            continue;
+        operations[count].type = OPERATION_REPLACE;
+        set_row(l, &operations[count], row->row_key, "", true);
+        entity_set_string(
+            &operations[count].entity, &l->arena, "Run", slice_of(NO_RUN));
+        operations[count++].entity.etag = row->etag;
+    }
+    return count;
+}
+
 /* Add deletes of the run's wants and, if locks_too is true, of its locks. */
 static size_t add_deletes(struct locking *l, struct operation *operations,
     size_t count, bool locks_too)
@@ -560,10 +604,10 @@ static size_t add_deletes(struct locking *l, struct operation *operations,
     return count;
 }
 
-/* Insert the locks and delete the wants in one batch. Locks that the run has
- * already are written again. Another run may have read this run as ended,
- * before a `retry`, and may be about to replace these locks. The new ETags make
- * its batch fail. */
+/* Insert the locks, delete the wants and leave what is not needed any more, in
+ * one batch. Locks that the run has already are written again. Another run may
+ * have read this run as ended, before a `retry`, and may be about to replace
+ * these locks. The new ETags make its batch fail. */
 static enum tw_err take_all(struct locking *l)
 {
     struct operation *operations =
@@ -585,6 +629,7 @@ static enum tw_err take_all(struct locking *l)
         count++;
     }
     count = add_deletes(l, operations, count, false);
+    count = add_left(l, operations, count);
     if (count > 0)
         outcome = send(
             l->request->store, l->request->deadline, operations, count, l->err);
@@ -597,7 +642,7 @@ static enum tw_err take_all(struct locking *l)
 static void write_wants(struct locking *l)
 {
     struct operation *operations =
-        mem_array(l->need_count, sizeof(*operations));
+        mem_array(l->need_count + l->row_count, sizeof(*operations));
     struct err ignored;
     size_t count = 0;
 
@@ -608,6 +653,7 @@ static void write_wants(struct locking *l)
         set_row(l, &operations[count++], want_key(l, &l->needs[i]),
             l->needs[i].table, false);
     }
+    count = add_left(l, operations, count);
     if (count > 0 && send(l->request->store, l->request->deadline, operations,
                          count, &ignored) != TW_OK)
         log_debug("locks", "%s", ignored.text);
@@ -626,7 +672,8 @@ static bool try_once(struct locking *l, enum locks_outcome *ret)
     *ret = LOCKS_OUTAGE;
     l->holds = false;
     for (size_t i = 0; i < l->row_count; i++)
-        l->holds |= !l->rows[i].is_want && is_mine(l, &l->rows[i]);
+        l->holds |= !l->rows[i].is_want && is_mine(l, &l->rows[i]) &&
+                    is_needed(l, &l->rows[i]);
     for (size_t i = 0; i < l->need_count && outcome == TW_OK; i++)
         outcome = check_need(l, &l->needs[i], &blocked);
     if (outcome != TW_OK)
@@ -668,8 +715,7 @@ static bool may_be_late(const struct locking *l)
     for (size_t i = 0; i < l->need_count; i++) {
         int64_t since = l->needs[i].taken_over_ticks;
 
-        if (since > 0 &&
-            since + STORE_LATE_REQUEST_MS * TICKS_PER_MS > l->now_ticks)
+        if (since > 0 && since + LATE_TICKS > l->now_ticks)
             return true;
     }
     return false;
@@ -707,8 +753,8 @@ enum locks_outcome locks_take(
 
 /* Try once to release the locks. False: other runs have changed the locks, or
  * may have, so the caller tries again. */
-static bool release_once(
-    struct locking *l, struct store *store, const struct deadline *deadline)
+static bool release_once(struct locking *l, struct store *store,
+    const struct deadline *deadline, bool locks_too)
 {
     struct operation *operations;
     enum tw_err outcome = read_rows(l, store, deadline);
@@ -717,7 +763,7 @@ static bool release_once(
     if (outcome != TW_OK)
         return true;
     operations = mem_array(l->row_count, sizeof(*operations));
-    count = add_deletes(l, operations, 0, true);
+    count = add_deletes(l, operations, 0, locks_too);
     if (count > 0)
         outcome = send(store, deadline, operations, count, l->err);
     mem_free(operations);
@@ -726,7 +772,7 @@ static bool release_once(
 }
 
 void locks_release(struct store *store, const struct deadline *deadline,
-    struct slice job, struct slice id)
+    struct slice job, struct slice id, bool locks_too)
 {
     struct err err = {""};
     struct locking l = {.job = job, .id = id, .err = &err};
@@ -735,11 +781,11 @@ void locks_release(struct store *store, const struct deadline *deadline,
     arena_init(&l.arena);
     for (int round = 0; round < LOCKS_ROUNDS && !done; round++) {
         err.text[0] = '\0';
-        done = release_once(&l, store, deadline);
+        done = release_once(&l, store, deadline, locks_too);
     }
     if (err.text[0] != '\0')
         log_debug("locks",
-            "run %.*s/%.*s has ended, but its locks could not be deleted yet: "
+            "run %.*s/%.*s has ended, but its locks could not be deleted: "
             "%s",
             SLICE_ARG(job), SLICE_ARG(id), err.text);
     end(&l);
@@ -778,6 +824,8 @@ static void add_close(struct locking *l, struct closing *closing,
     set_row(l, operation, row_key, need->table, false);
     if (known)
         operation->entity.etag = known->etag;
+    entity_set_string(&operation->entity, &l->arena, "End",
+        ledger_closed_key(l->id, l->request->requested_ticks, &l->arena));
 }
 
 static enum tw_err add_open(struct locking *l, const struct need *need,
@@ -785,10 +833,13 @@ static enum tw_err add_open(struct locking *l, const struct need *need,
 {
     struct closing *closing = context;
     struct operation *operation;
+    bool is_closed;
+    enum tw_err outcome = read_end(l, closed, &is_closed);
 
     (void)need;
-    if (closing->count == BATCH_MAX_OPERATIONS)
-        return TW_OK;
+    if (outcome != TW_OK || !is_closed ||
+        closing->count == BATCH_MAX_OPERATIONS)
+        return outcome;
     operation = &closing->operations[closing->count++];
     operation->type = OPERATION_DELETE;
     entity_init(&operation->entity, &l->arena, slice_of(LOCKS_PARTITION),
@@ -799,7 +850,8 @@ static enum tw_err add_open(struct locking *l, const struct need *need,
 
 /* Read the rows, and send what `add` makes of them, in one batch. */
 static enum tw_err change_closed(const struct locks_request *request,
-    void (*add)(struct locking *l, struct closing *closing), struct err *err)
+    enum tw_err (*add)(struct locking *l, struct closing *closing),
+    struct err *err)
 {
     struct closing *closing = mem_alloc(sizeof(*closing));
     struct locking l;
@@ -809,9 +861,10 @@ static enum tw_err change_closed(const struct locks_request *request,
     for (int round = 0; round < LOCKS_ROUNDS; round++) {
         closing->count = 0;
         outcome = read_rows(&l, request->store, request->deadline);
+        if (outcome == TW_OK)
+            outcome = add(&l, closing);
         if (outcome != TW_OK)
             break;
-        add(&l, closing);
         if (closing->count > 0)
             outcome = send(request->store, request->deadline,
                 closing->operations, closing->count, err);
@@ -824,12 +877,13 @@ static enum tw_err change_closed(const struct locks_request *request,
     return outcome;
 }
 
-static void add_closes(struct locking *l, struct closing *closing)
+static enum tw_err add_closes(struct locking *l, struct closing *closing)
 {
     for (size_t i = 0; i < l->need_count; i++)
         for (size_t s = 0; s < l->source_count && !is_source(l, &l->needs[i]);
              s++)
             add_close(l, closing, l->sources[s], &l->needs[i]);
+    return TW_OK;
 }
 
 enum tw_err locks_close(const struct locks_request *request, struct err *err)
@@ -837,9 +891,9 @@ enum tw_err locks_close(const struct locks_request *request, struct err *err)
     return change_closed(request, add_closes, err);
 }
 
-static void add_opens(struct locking *l, struct closing *closing)
+static enum tw_err add_opens(struct locking *l, struct closing *closing)
 {
-    (void)each_closed(l, add_open, closing);
+    return each_closed(l, add_open, closing);
 }
 
 enum tw_err locks_reopen(const struct locks_request *request, struct err *err)

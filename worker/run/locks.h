@@ -16,9 +16,9 @@
  *                                 `finish` has closed the copy of the first
  *                                 table to the second (rule A5): no job copies
  *                                 between them, also under another name. Counts
- *                                 only if Job has the row `!closed!RUN`, which
- *                                 the end of this Run has written. Properties:
- *                                 Job, Run, Format
+ *                                 only if Job has the row with the RowKey End,
+ *                                 which the end of this Run has written.
+ *                                 Properties: Job, Run, End, Format
  *
  * A lock that a newer version wrote, or without Job or Run, is never free.
  *
@@ -42,7 +42,9 @@
  * as ended or deleted, and only with the ETag that was read.
  *
  * There is no deadlock. A waiting run has no lock, so a run with locks waits
- * for no other run. The oldest waiting run is blocked only by runs with locks.
+ * for no other run. (A run whose job has other tables since, as a person has
+ * accepted, leaves the locks of the former ones: they name a run that does not
+ * exist.) The oldest waiting run is blocked only by runs with locks.
  * (The order is total: RequestedAt, then job and id.)
  *
  * There is no starvation, because no younger run takes a table of the oldest
@@ -109,10 +111,10 @@ enum locks_outcome {
 enum locks_outcome locks_take(
     const struct locks_request *request, bool *ret_taken_over, struct err *err);
 
-/* locks_release: delete the locks and wants of an ended run. If that fails, the
- * next run that needs the locks replaces them. */
+/* locks_release: delete the wants of an ended run and, if locks_too is true,
+ * its locks. If that fails, the next run that needs the locks replaces them. */
 void locks_release(struct store *store, const struct deadline *deadline,
-    struct slice job, struct slice id);
+    struct slice job, struct slice id, bool locks_too);
 
 /* ---- closed tables of copy jobs (rule A5) ---- */
 
