@@ -5,7 +5,8 @@
  * other members have the names of its members:
  *
  *   {"version":1,"laid":T,"began":T,"not_before":T,"found":true,
- *    "crashed":true,"archived":true,"removed":true,"values":"HEX",
+ *    "crashed":true,"archived":true,"removed":true,"waited":true,
+ *    "values":"HEX",
  *    "path":[...]}
  */
 #include "jobs/cascade/checkpoint.h"
@@ -41,6 +42,8 @@ char *cascade_checkpoint_write(
         buf_add_text(&text, ",\"archived\":true");
     if (checkpoint->removed)
         buf_add_text(&text, ",\"removed\":true");
+    if (checkpoint->waited)
+        buf_add_text(&text, ",\"waited\":true");
     if (checkpoint->values[0])
         buf_add_format(&text, ",\"values\":\"%s\"", checkpoint->values);
     if (path) {
@@ -108,6 +111,7 @@ static void read_members(
     (void)member_boolean(json, "crashed", &checkpoint->crashed);
     (void)member_boolean(json, "archived", &checkpoint->archived);
     (void)member_boolean(json, "removed", &checkpoint->removed);
+    (void)member_boolean(json, "waited", &checkpoint->waited);
     member_digest(json, "values", checkpoint->values);
 }
 

@@ -28,6 +28,8 @@ struct cascade_checkpoint {
     bool archived;            /* this run has archived the parent */
     bool removed;             /* the parent was found absent although this run
                                  had marked it and had not deleted it */
+    bool waited;              /* this run has waited for another run that was
+                                 deleting the parent */
     char values[CASCADE_DIGEST_MAX]; /* digest of the parent's values that
                                         first-level rules read; "" if it is
                                         unknown, or the rules read none */

@@ -30,7 +30,8 @@ enum tombstone_owner {
     TOMBSTONE_OF_NAMESAKE, /* the parent carries a tombstone with this run's
                               name, which this run is not known to have
                               written */
-    TOMBSTONE_OF_OTHER,    /* the parent carries another run's tombstone */
+    TOMBSTONE_OF_OTHER,    /* TablewardRun names another run. The tombstone may
+                              have the properties of another job */
     TOMBSTONE_OWNER_ENDED, /* the parent carries no tombstone, or one without
                               an owner */
 };
@@ -71,9 +72,11 @@ static enum tombstone_owner tombstone_owner_of(
 {
     if (!cascade_parent(c))
         return TOMBSTONE_NONE;
-    if (!has_tombstone(c) || !parent_owner(c, ret_owner))
+    if (!parent_owner(c, ret_owner))
         return TOMBSTONE_OWNER_ENDED;
-    return slice_is(*ret_owner, c->owner) ? TOMBSTONE_OURS : TOMBSTONE_OF_OTHER;
+    if (!slice_is(*ret_owner, c->owner))
+        return TOMBSTONE_OF_OTHER;
+    return has_tombstone(c) ? TOMBSTONE_OURS : TOMBSTONE_OWNER_ENDED;
 }
 
 enum tw_err cascade_read_parent(struct cascade_attempt *c, int64_t *ret_ticks)
@@ -105,8 +108,8 @@ static enum tw_err write_parent(struct cascade_attempt *c,
  * inserted the parent. */
 static bool is_bare(const struct cascade_attempt *c)
 {
-    return cascade_parent(c)->property_count ==
-           c->cascade->tombstone->property_count + 1;
+    return has_tombstone(c) && cascade_parent(c)->property_count ==
+                                   c->cascade->tombstone->property_count + 1;
 }
 
 /* Set *ret to whether the parent was created after the run was requested. */
@@ -354,8 +357,11 @@ static enum run_end archive_before_tombstone(struct cascade_attempt *c)
     return run_end_of(c->run, outcome);
 }
 
-/* The parent carries the tombstone of another run, owner (JOB/ID). Returns
- * RUN_WAITING if that run is still open, RUN_CONTINUES if it is not. */
+/*
+ * The parent carries the tombstone of another run, owner (JOB/ID). Returns
+ * RUN_WAITING if that run is still open, RUN_CONTINUES if it is not. That this
+ * run has waited is stored in the ledger when the attempt ends.
+ */
 static enum run_end leave_to_other(
     struct cascade_attempt *c, struct slice owner)
 {
@@ -371,11 +377,42 @@ static enum run_end leave_to_other(
     outcome = c->run->callbacks->is_open(c->run, job, id, &open, c->err);
     if (outcome != TW_OK || !open)
         return run_end_of(c->run, outcome);
-    log_run_info(run_log(c->run), "waits: run %.*s is deleting this parent",
+    c->state.waited = true;
+    cascade_save(c, NULL, false);
+    err_fail(c->err, TW_CONFLICT,
+        "waits for its turn: run %.*s is deleting this parent",
         SLICE_ARG(owner));
+    c->run->waits_for = RUN_WAITS_FOR_TURN;
     run_wait(c->run, cascade_parent_store(c), c->state.began_ticks,
         c->state.began_ticks + OTHER_RUN_MS * TICKS_PER_MS);
     return RUN_WAITING;
+}
+
+/*
+ * Call when this run has marked the parent, and TablewardRun names another run,
+ * which is not open: a run of another ledger, or one that was requested since
+ * and has ended without deleting the parent. It is unknown whether the parent
+ * is still to be deleted.
+ */
+static enum run_end fail_marked_by_other(
+    struct cascade_attempt *c, struct slice owner)
+{
+    err_fail(c->err, TW_CONFLICT,
+        "TablewardRun of the parent in %s names run %.*s, which has replaced "
+        "this run's tombstone and is not open in this ledger: nothing more was "
+        "deleted. If the parent is to be deleted, enqueue a new run",
+        c->cascade->table, SLICE_ARG(owner));
+    return RUN_FAILED;
+}
+
+/* Call when TablewardRun names another run. */
+static enum run_end check_other(struct cascade_attempt *c, struct slice owner)
+{
+    enum run_end end = leave_to_other(c, owner);
+
+    if (end == RUN_CONTINUES && c->state.tombstone_ticks > 0)
+        end = fail_marked_by_other(c, owner);
+    return end;
 }
 
 /*
@@ -429,7 +466,21 @@ static enum run_end give_way(struct cascade_attempt *c)
 {
     cascade_note(c,
         "the parent in %s no longer had this run's tombstone, because it was "
-        "created again: the run ended and left it and everything under it",
+        "created again: the run ended and left it, and what was under it then",
+        c->cascade->table);
+    return RUN_SUCCEEDED;
+}
+
+/* End the run if it has waited for a run that was deleting the parent, and the
+ * parent has no tombstone now: what this run was to delete is gone. */
+static enum run_end leave_recreated(struct cascade_attempt *c)
+{
+    if (!c->state.waited)
+        return RUN_CONTINUES;
+    c->run->parent_found = 1;
+    cascade_note(c,
+        "the parent in %s was created again while this run waited for another "
+        "run that was deleting it: nothing was deleted",
         c->cascade->table);
     return RUN_SUCCEEDED;
 }
@@ -466,10 +517,12 @@ static enum run_end check_may_mark(struct cascade_attempt *c,
         return fail_marked_otherwise(c);
     if (tombstone_owner != TOMBSTONE_OF_NAMESAKE)
         end = wait_for_late_insert(c);
+    if (end == RUN_CONTINUES && tombstone_owner == TOMBSTONE_OF_OTHER)
+        end = check_other(c, owner);
     if (end == RUN_CONTINUES && c->state.tombstone_ticks > 0)
         end = give_way(c);
-    if (end == RUN_CONTINUES && tombstone_owner == TOMBSTONE_OF_OTHER)
-        end = leave_to_other(c, owner);
+    if (end == RUN_CONTINUES && tombstone_owner == TOMBSTONE_OWNER_ENDED)
+        end = leave_recreated(c);
     if (end == RUN_CONTINUES)
         end = leave_newer(c);
     if (end == RUN_CONTINUES && tombstone_owner == TOMBSTONE_OWNER_ENDED)
@@ -639,7 +692,8 @@ static enum run_end send_delete(struct cascade_attempt *c)
  * delete carries the ETag of that read. */
 static enum run_end delete_once(struct cascade_attempt *c)
 {
-    struct slice owner;
+    struct slice owner = {0};
+    enum tombstone_owner tombstone_owner;
     enum tw_err outcome = TW_OK;
     enum run_end end;
 
@@ -651,7 +705,10 @@ static enum run_end delete_once(struct cascade_attempt *c)
         return fail_marked_otherwise(c);
     if (!cascade_parent(c) && !c->delete_sent)
         note_removed(c);
-    if (tombstone_owner_of(c, &owner) != TOMBSTONE_OURS)
+    tombstone_owner = tombstone_owner_of(c, &owner);
+    if (tombstone_owner == TOMBSTONE_OF_OTHER)
+        return check_other(c, owner);
+    if (tombstone_owner != TOMBSTONE_OURS)
         return RUN_CONTINUES; /* the parent was deleted or recreated */
     end = check_values(c);
     if (end == RUN_CONTINUES && c->archive && !c->state.archived)

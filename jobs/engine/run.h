@@ -69,6 +69,7 @@ enum run_waits_for {
     RUN_WAITS_FOR_SETTLE, /* a cascade waits for its verification pass or for a
                            * late insert */
     RUN_WAITS_FOR_ROUND,  /* a following run waits for its next round */
+    RUN_WAITS_FOR_TURN,   /* another run is at work there; err says which */
 };
 
 /* An entity that the run cannot process. All borrowed. */

@@ -645,7 +645,8 @@ HOSTED_TEST(archive_holds_every_entity_that_was_deleted)
 
 /* A parent that is imported again must not belong to the other run, so
  * TablewardRun is not archived. A parent that consists only of a tombstone is
- * not archived. */
+ * not archived; whether it does, if the tombstone is that of another job, is
+ * not known. */
 HOSTED_TEST(a_parent_that_is_taken_over_is_archived_as_nobody_s)
 {
     archived_tables(h);
@@ -660,6 +661,12 @@ HOSTED_TEST(a_parent_that_is_taken_over_is_archived_as_nobody_s)
         "\"Deleted\":true,\"TablewardRun\":\"archived/other\"");
     assert_int_equal(hosted_run(h, "archived", "Sport"), RUN_SUCCEEDED);
     expect_archived(h, "/dev/null ../r2/*", "");
+    hosted_forget(h, "r3");
+    hosted_put(h, "Channels", "Art", "",
+        "\"State\":\"gone\",\"TablewardRun\":\"quick/other\"");
+    assert_int_equal(hosted_run(h, "archived", "Art"), RUN_SUCCEEDED);
+    expect_archived(h, "/dev/null ../r3/*Channels*",
+        "{\"PartitionKey\":\"Art\",\"RowKey\":\"\",\"State\":\"gone\"}\n");
 }
 
 /* ---- a tombstone that an earlier run with this id has left ---- */

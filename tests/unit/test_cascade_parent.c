@@ -229,15 +229,12 @@ SCENE_TEST(a_parent_that_changes_all_the_time_is_tried_again_later)
 
 /* ---- whose is it ---- */
 
-/* Incomplete tombstones, and those without a valid owner, do not belong to a
- * run: this run writes its own. */
-SCENE_TEST(what_is_no_whole_tombstone_is_nobody_s)
+/* A tombstone without a valid owner does not belong to a run: this run writes
+ * its own. */
+SCENE_TEST(a_tombstone_without_an_owner_is_nobody_s)
 {
     static const char *const MARKS[] = {
         "\"TablewardRun\":7,\"Deleted\":true",
-        "\"TablewardRun\":\"job/other\"",
-        "\"TablewardRun\":\"job/other\",\"Deleted\":false",
-        "\"TablewardRun\":\"job/other\",\"Deleted\":\"true\"",
         "\"TablewardRun\":\"\",\"Deleted\":true",
         "\"TablewardRun\":\"nobody\",\"Deleted\":true",
     };
@@ -249,6 +246,89 @@ SCENE_TEST(what_is_no_whole_tombstone_is_nobody_s)
         assert_int_equal(attempt(s), RUN_SUCCEEDED);
         expect_all_gone(s);
     }
+}
+
+static const char MARKED_BY_OTHER[] = "\"TablewardRun\":\"quick/other\"";
+
+/* Another job may have another tombstone, and so may this job have had. */
+SCENE_TEST(a_run_waits_for_another_run_whatever_its_tombstone_is)
+{
+    static const char *const MARKS[] = {
+        MARKED_BY_OTHER,
+        "\"TablewardRun\":\"quick/other\",\"State\":\"gone\"",
+        "\"TablewardRun\":\"quick/other\",\"Deleted\":false",
+        "\"TablewardRun\":\"quick/other\",\"Deleted\":\"true\"",
+    };
+
+    for (size_t i = 0; TEST_EACH(i, MARKS); i++) {
+        begin(s, HEAD PARENT BLOGS);
+        put_channel(s, MARKS[i]);
+        s->h.other_open = true;
+        assert_int_equal(attempt(s), RUN_WAITING);
+        assert_string_equal(s->h.err.text,
+            "waits for its turn: run quick/other is deleting this parent");
+        assert_int_equal(hosted_count(&s->h, "Blogs"), 3);
+        s->h.other_open = false; /* it has failed, or was cancelled */
+        assert_int_equal(attempt(s), RUN_SUCCEEDED);
+        expect_all_gone(s);
+    }
+}
+
+/* The other run has deleted the parent since, and whoever has created it again
+ * was not asked. */
+SCENE_TEST(a_run_that_waited_leaves_a_parent_that_was_created_again)
+{
+    begin(s, HEAD PARENT BLOGS);
+    put_channel(s, MARKED_BY_OTHER);
+    s->h.other_open = true;
+    assert_int_equal(attempt(s), RUN_WAITING);
+    hosted_remove(&s->h, "Channels", "News", "News");
+    hosted_put(&s->h, "Channels", "News", "News", NULL);
+    assert_int_equal(attempt(s), RUN_SUCCEEDED);
+    assert_non_null(strstr(s->h.note, "created again while this run waited"));
+    assert_int_equal(hosted_count(&s->h, "Blogs"), 3);
+    assert_string_equal(hosted_json(&s->h, "Channels", "News", "News"), "{}");
+}
+
+/* The rules of the other run may have left children. */
+SCENE_TEST(a_run_that_waited_deletes_what_the_other_left)
+{
+    begin(s, HEAD PARENT BLOGS);
+    put_channel(s, MARKED_BY_OTHER);
+    s->h.other_open = true;
+    assert_int_equal(attempt(s), RUN_WAITING);
+    hosted_remove(&s->h, "Channels", "News", "News");
+    assert_int_equal(attempt(s), RUN_SUCCEEDED);
+    expect_all_gone(s);
+}
+
+static void mark_by_other(struct scene *s)
+{
+    s->between = NULL;
+    hosted_remove(&s->h, "Channels", "News", "News");
+    hosted_put(&s->h, "Channels", "News", "News", MARKED_BY_OTHER);
+}
+
+/* The mark of another run is no sign that the parent was created again: not
+ * between two passes, and not before the delete. */
+SCENE_TEST(a_parent_that_another_run_has_marked_too_is_not_left_as_new)
+{
+    for (int open = 1; open >= 0; open--)
+        for (int at_delete = 0; at_delete < 2; at_delete++) {
+            begin(s, at_delete ? HEAD PARENT BLOGS : HEAD WAITING BLOGS);
+            put_channel(s, NULL);
+            s->h.other_open = open;
+            if (at_delete) {
+                s->between = mark_by_other;
+                meets(s, CALL_BATCH, "Channels", 2, 2, TW_OK);
+            } else {
+                assert_int_equal(attempt(s), RUN_WAITING);
+                mark_by_other(s);
+            }
+            assert_int_equal(attempt(s), open ? RUN_WAITING : RUN_FAILED);
+            assert_non_null(strstr(s->h.err.text, "quick/other"));
+            assert_string_equal(hosted_dump(&s->h, "Channels"), "News/News ");
+        }
 }
 
 SCENE_TEST(another_run_of_which_nothing_is_known_is_an_outage)

@@ -683,6 +683,7 @@ static const char *const waits[] = {
     [RUN_WAITS_FOR_NOTHING] = LEDGER_WAITS_FOR_SETTLE,
     [RUN_WAITS_FOR_SETTLE] = LEDGER_WAITS_FOR_SETTLE,
     [RUN_WAITS_FOR_ROUND] = LEDGER_WAITS_FOR_ROUND,
+    [RUN_WAITS_FOR_TURN] = LEDGER_WAITS_FOR_TURN,
 };
 
 /* Returns when the waiting run resumes, on the ledger's clock. A wait on
@@ -701,11 +702,20 @@ static int64_t resumes_at(const struct attempt *attempt)
 static void end_waiting(struct attempt *attempt)
 {
     char time[TEXT_TIME_MAX];
+    bool for_turn = attempt->run.waits_for == RUN_WAITS_FOR_TURN;
 
     attempt->lease.run.failures = 0;
-    ledger_set_error(&attempt->lease.run, "");
+    if (for_turn) {
+        attempt->result->err = attempt->err;
+        attempt->result->for_cause = true;
+    }
+    ledger_set_error(&attempt->lease.run, for_turn ? attempt->err.text : "");
     end_deferred(attempt, waits[attempt->run.waits_for], resumes_at(attempt));
-    if (attempt->result->end == ATTEMPT_DEFERRED)
+    if (attempt->result->end != ATTEMPT_DEFERRED)
+        return;
+    if (for_turn)
+        log_run_info(&attempt->log, "%s", attempt->err.text);
+    else
         log_run_info(&attempt->log, "waits until %s",
             text_from_ticks(attempt->lease.run.resumes_ticks, time));
 }
