@@ -287,6 +287,19 @@ int64_t upgrade_rules_newest(const struct upgrade *upgrade)
     return upgrade->versions[upgrade->version_count - 1].number;
 }
 
+struct property upgrade_rules_property(
+    const struct upgrade *upgrade, int64_t number, struct arena *arena)
+{
+    struct entity scratch = {.property_count = 0};
+    const char *name = upgrade->version.at;
+
+    if (number < INT32_MIN || number > INT32_MAX)
+        entity_set_int64(&scratch, arena, name, number);
+    else
+        entity_set_int32(&scratch, arena, name, (int32_t)number);
+    return scratch.properties[0];
+}
+
 bool upgrade_rules_level(
     const struct upgrade *upgrade, int64_t number, size_t *ret)
 {

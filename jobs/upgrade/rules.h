@@ -144,6 +144,11 @@ bool upgrade_rules_level(
 /* upgrade_rules_newest: returns the number of the last version. */
 int64_t upgrade_rules_newest(const struct upgrade *upgrade);
 
+/* upgrade_rules_property: returns the version property of an entity that was
+ * brought to version `number`; its value lives in arena. */
+struct property upgrade_rules_property(
+    const struct upgrade *upgrade, int64_t number, struct arena *arena);
+
 /* upgrade_step_name: returns the name of a type of step: "add", "rename", ...
  */
 const char *upgrade_step_name(enum upgrade_step_type type);

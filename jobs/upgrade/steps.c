@@ -695,16 +695,12 @@ static void put_version(struct work *work)
     const struct property *is =
         entity_find(&work->entity, work->upgrade->version);
     int64_t number = upgrade_rules_newest(work->upgrade), now;
-    struct entity scratch_entity = {.property_count = 0};
-    const char *name = work->upgrade->version.at;
+    struct property property;
 
     if (is && whole_number(is, &now) && now == number)
         return;
-    if (number < INT32_MIN || number > INT32_MAX)
-        entity_set_int64(&scratch_entity, work->arena, name, number);
-    else
-        entity_set_int32(&scratch_entity, work->arena, name, (int32_t)number);
-    put(work, &scratch_entity.properties[0]);
+    property = upgrade_rules_property(work->upgrade, number, work->arena);
+    put(work, &property);
 }
 
 /* ---- the whole ---- */

@@ -431,8 +431,55 @@ FIXTURE_TEST(tells_whether_it_may_match_a_known_property)
     for (size_t i = 0; TEST_EACH(i, CASES); i++) {
         const struct filter *filter = parse(CASES[i].filter);
 
-        assert_int_equal(filter_may_match(filter, &absent), CASES[i].absent);
-        assert_int_equal(filter_may_match(filter, &text), CASES[i].text);
-        assert_int_equal(filter_may_match(filter, &is_five), CASES[i].five);
+        assert_int_equal(
+            filter_effect(filter, &absent, 1).matches, CASES[i].absent);
+        assert_int_equal(
+            filter_effect(filter, &text, 1).matches, CASES[i].text);
+        assert_int_equal(
+            filter_effect(filter, &is_five, 1).matches, CASES[i].five);
+    }
+}
+
+/* Cases that are impossible only because of two properties, or of what was
+ * before. */
+FIXTURE_TEST(tells_what_a_change_does_to_it)
+{
+    struct property five = {
+        .name = {"Other", 5}, .type = EDM_INT32, .json = {"5", 1}};
+    const struct filter_known both[] = {
+        {.what = FILTER_ABSENT, .name = {"A", 1}},
+        {.what = FILTER_VALUE, .name = {"B", 1}, .value = &five}};
+    const struct filter_known added = {.what = FILTER_VALUE,
+        .was_absent = true,
+        .name = {"A", 1},
+        .value = &five};
+    const struct filter_known any = {.what = FILTER_ANY, .name = {"A", 1}};
+    static const struct {
+        const char *filter;
+        struct filter_effect both, added, any;
+    } CASES[] = {
+        {"", {true, false}, {true, false}, {true, false}},
+        {"C eq 1", {true, false}, {true, false}, {true, false}},
+        {"A eq 1 or B eq 2", {false, true}, {true, false}, {true, true}},
+        {"A eq 1 or B eq 5", {true, false}, {true, false}, {true, true}},
+        {"A eq 1 or C eq 5", {true, true}, {true, false}, {true, true}},
+        {"A eq 1 and C eq 5", {false, true}, {false, false}, {true, true}},
+        {"not (A ge 0)", {true, false}, {false, true}, {true, true}},
+        {"not (A ge 0) or A eq 5", {true, false}, {true, false}, {true, true}},
+        {"not (A ge 0) and B gt 5", {false, true}, {false, true}, {true, true}},
+    };
+
+    for (size_t i = 0; TEST_EACH(i, CASES); i++) {
+        const struct filter *filter = parse(CASES[i].filter);
+        struct filter_effect is_both = filter_effect(filter, both, 2),
+                             is_added = filter_effect(filter, &added, 1),
+                             is_any = filter_effect(filter, &any, 1);
+
+        assert_int_equal(is_both.matches, CASES[i].both.matches);
+        assert_int_equal(is_both.loses, CASES[i].both.loses);
+        assert_int_equal(is_added.matches, CASES[i].added.matches);
+        assert_int_equal(is_added.loses, CASES[i].added.loses);
+        assert_int_equal(is_any.matches, CASES[i].any.matches);
+        assert_int_equal(is_any.loses, CASES[i].any.loses);
     }
 }

@@ -26,6 +26,7 @@
     "    steps:\n"
 #define HEAD TOP VERSION VERSIONS
 #define STEP "    - remove: {property: Old}\n"
+#define OTHER_STEP "    - remove: {property: Other}\n"
 #define SECOND                                                                 \
     "  - to: 3\n"                                                              \
     "    steps:\n"
@@ -327,9 +328,43 @@ TEST(a_filter_must_match_what_the_steps_make)
         {FILTERED("Kind eq 'blog'") STEP SECOND "    - remove: {property: "
                                                 "Kind}\n",
             "the filter matches no entity at version 3"},
+        {FILTERED("A eq 1 or B eq 2 and C eq 3") "    - remove: {property: A}\n"
+                                                 "    - set: {property: C, "
+                                                 "type: Edm.String, value: x}\n"
+                                                 "    - set: {property: B, "
+                                                 "type: Edm.Int32, value: 1}\n",
+            "because the remove in line 9 removes A and the set in line "},
+        {FILTERED("N gt 1.0") "    - retype: {property: N, to: Edm.Double, "
+                              "to_property: M}\n"
+                              "    - retype: {property: N, to: Edm.Double}\n",
+            "the retype in line 9 removes N"},
+        {FILTERED("not (Kind ge '')") "    - set: {property: Kind, type: "
+                                      "Edm.String, value: x}\n",
+            "the set in line 9 changes Kind"},
     };
 
     all_refused(BAD, COUNT(BAD));
+}
+
+/* A later phase `contract` would find no entity, too. */
+LOADING_TEST(a_filter_must_match_the_version_that_is_set)
+{
+    static const struct refusal BAD[] = {
+        {FILTERED("V lt 2") STEP,
+            "the filter matches no entity at version 2, because each version "
+            "sets V: "},
+        {FILTERED("V eq 1 or not (V ge 0)") STEP, "each version sets V"},
+        {FILTERED("V ge 1L") STEP, "each version sets V"},
+        {FILTERED("V lt 3") STEP SECOND OTHER_STEP,
+            "the filter matches no entity at version 3"},
+        {FILTERED("A eq 1 or V eq 1") "    - remove: {property: A}\n",
+            "because the remove in line 9 removes A and each version sets V"},
+    };
+
+    all_refused(BAD, COUNT(BAD));
+    loading_good(
+        l, FILTERED("V ge 1 and Kind eq 'blog'") STEP SECOND OTHER_STEP);
+    assert_int_equal(l->problems.count, 0);
 }
 
 LOADING_TEST(a_filter_may_read_what_steps_change)
@@ -343,6 +378,16 @@ LOADING_TEST(a_filter_may_read_what_steps_change)
                            "5}\n",
         FILTERED("Kind eq 'blog'") "    - add: {property: Kind, type: "
                                    "Edm.String, value: other}\n",
+        FILTERED("A eq 1 or not (A ge 0 or A lt 0)") "    - add: {property: "
+                                                     "A, type: Edm.Int32, "
+                                                     "value: 1}\n",
+        FILTERED("A eq 1 or B eq 2") "    - set: {property: A, type: "
+                                     "Edm.Int32, value: 1}\n"
+                                     "    - remove: {property: B}\n",
+        FILTERED("not (Kind eq 'x' or Type eq 'x')") "    - rename: {property: "
+                                                     "Kind, to: Type}\n",
+        FILTERED("N gt 1.0") "    - retype: {property: N, to: Edm.Double}\n",
+        FILTERED("Type eq 'blog'") "    - rename: {property: Kind, to: Type}\n",
         /* The variable is set where the worker runs. */
         FILTERED("Kind eq '${NOT_SET_HERE}'") "    - set: {property: Kind, "
                                               "type: Edm.String, value: x}\n",
@@ -356,22 +401,56 @@ LOADING_TEST(a_filter_may_read_what_steps_change)
     }
 }
 
+/* An entity without N has none after the retype either. */
+LOADING_TEST(a_filter_may_match_what_is_added_after_a_retype)
+{
+    loading_good(l,
+        FILTERED("N eq 'x' or N eq 5 and M eq 1") "    - retype: {property: N, "
+                                                  "to: Edm.Int32}\n" SECOND
+                                                  "    - remove: {property: "
+                                                  "M}\n"
+                                                  "    - add: {property: N, "
+                                                  "type: Edm.String, value: "
+                                                  "x}\n");
+}
+
 LOADING_TEST(a_filter_that_may_not_match_afterwards_is_warned_of)
 {
-    static const char *const WARNED[] = {
-        FILTERED("N gt 1") "    - set: {property: N, type: Edm.Int32, value: "
-                           "\"{M}\"}\n",
-        FILTERED("N gt 1 or N gt 1.0") "    - retype: {property: N, to: "
-                                       "Edm.Double}\n",
-        TOP "  args: [n]\n  filter: \"N gt {n}\"\n" VERSION VERSIONS
-            "    - set: {property: N, type: Edm.Int32, value: 5}\n",
+    static const struct {
+        const char *text, *sentence;
+    } WARNED[] = {
+        {FILTERED("N gt 1") "    - set: {property: N, type: Edm.Int32, value: "
+                            "\"{M}\"}\n",
+            "the filter compares N, which the set in line 9 changes: "},
+        {FILTERED("N gt 1 or N gt 1.0") "    - retype: {property: N, to: "
+                                        "Edm.Double}\n",
+            "the filter compares N, which the retype in line 9 changes: "},
+        {TOP "  args: [n]\n  filter: \"N gt {n}\"\n" VERSION VERSIONS
+             "    - set: {property: N, type: Edm.Int32, value: 5}\n",
+            "the filter compares N, which the set in line 10 changes: "},
+        {FILTERED("not (N ge 0)") "    - add: {property: N, type: Edm.Int32, "
+                                  "value: 0}\n",
+            "the filter compares N, which the add in line 9 adds: "},
+        {FILTERED("not (N ge 0)") "    - rename: {property: M, to: N}\n",
+            "the filter compares N, which the rename in line 9 adds: "},
+        {FILTERED("N eq 1 or M eq 2") "    - remove: {property: N}\n",
+            "the filter compares N, which the remove in line 9 removes: "},
+        {FILTERED("M eq 2 or N eq 1") "    - set: {property: N, type: "
+                                      "Edm.Int32, value: 5}\n" SECOND
+                                      "    - set: {property: N, type: "
+                                      "Edm.Int32, value: 1}\n",
+            "the filter compares N, which the set in line 9 changes: "},
+        {FILTERED("V lt 2 or M eq 2") STEP,
+            "the filter compares V, which each version sets: "},
     };
 
-    for (size_t i = 0; i < COUNT(WARNED); i++) {
+    for (size_t i = 0; TEST_EACH(i, WARNED); i++) {
         loading_done(l);
-        loading_good(l, WARNED[i]);
-        if (!loading_says(l, "the filter compares N, which the"))
-            fail_msg("no warning: %s", WARNED[i]);
+        loading_good(l, WARNED[i].text);
+        if (l->problems.warnings != 1 || !loading_says(l, WARNED[i].sentence)) {
+            problems_print(&l->problems, stderr);
+            fail_msg("wanted '%s' of\n%s", WARNED[i].sentence, WARNED[i].text);
+        }
     }
 }
 

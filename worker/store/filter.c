@@ -660,59 +660,82 @@ bool filter_matches(const struct filter *filter, const struct entity *entity)
            node_matches(filter->root, entity);
 }
 
-/* Which results a node can have. */
-struct results {
-    bool match, fail;
-};
+/*
+ * What a change of an entity can do to the result of a node. A case is a number
+ * of two bits: WAS if the result is true before the change, IS if it is true
+ * afterwards. A set of cases has bit 1 << case for each.
+ */
+enum { IS = 1, WAS = 2, CASES = 4 };
 
-static struct results compare_results(
+#define SET_OF(number) (1U << (number))
+
+static const struct filter_known *find_known(
+    const struct filter_known *known, size_t count, struct slice name)
+{
+    for (size_t i = 0; i < count; i++)
+        if (slice_equal(known[i].name, name) && known[i].what != FILTER_SAME)
+            return &known[i];
+    return NULL;
+}
+
+static bool value_matches(
     const struct node *node, const struct filter_known *known)
 {
-    struct results results = {.match = true, .fail = true};
-    struct property value;
+    struct property value = *known->value;
     struct entity entity = {.properties = &value, .property_count = 1};
 
-    if (!slice_equal(node->name, known->name))
-        return results;
-    switch (known->what) {
-    case FILTER_ABSENT:
-        results.match = false;
-        break;
-    case FILTER_TYPE:
-        results.match = known->type == node->constant.type;
-        break;
-    case FILTER_VALUE:
-        value = *known->value;
-        value.name = known->name;
-        results.match = compare_matches(node, &entity);
-        results.fail = !results.match;
-        break;
-    }
-    return results;
+    value.name = known->name;
+    return compare_matches(node, &entity);
 }
 
-static struct results node_results(
+static unsigned compare_cases(
     const struct node *node, const struct filter_known *known)
 {
-    struct results left, right;
+    unsigned is = SET_OF(IS), is_not = SET_OF(0), after = is | is_not, cases;
+    bool has_type;
 
-    if (node->type == NODE_COMPARE)
-        return compare_results(node, known);
-    left = node_results(node->left, known);
-    if (node->type == NODE_NOT)
-        return (struct results){.match = left.fail, .fail = left.match};
-    right = node_results(node->right, known);
-    if (node->type == NODE_AND)
-        return (struct results){.match = left.match && right.match,
-            .fail = left.fail || right.fail};
-    return (struct results){
-        .match = left.match || right.match, .fail = left.fail && right.fail};
+    if (!known)
+        return SET_OF(WAS | IS) | SET_OF(0);
+    has_type = known->what == FILTER_TYPE || known->what == FILTER_RETYPED;
+    if (known->what == FILTER_VALUE)
+        after = value_matches(node, known) ? is : is_not;
+    else if (known->what == FILTER_ABSENT ||
+             (has_type && known->type != node->constant.type))
+        after = is_not;
+    cases = known->was_absent ? after : after | after << WAS;
+    if (known->what == FILTER_RETYPED && known->type == node->constant.type)
+        cases &= ~SET_OF(WAS);
+    return cases;
 }
 
-bool filter_may_match(
-    const struct filter *filter, const struct filter_known *known)
+static unsigned node_cases(
+    const struct node *node, const struct filter_known *known, size_t count)
 {
-    return !filter->root || node_results(filter->root, known).match;
+    unsigned left, right, cases = 0;
+
+    if (node->type == NODE_COMPARE)
+        return compare_cases(node, find_known(known, count, node->name));
+    left = node_cases(node->left, known, count);
+    right = node->type == NODE_NOT ? SET_OF(0)
+                                   : node_cases(node->right, known, count);
+    for (unsigned l = 0; l < CASES; l++)
+        for (unsigned r = 0; r < CASES; r++)
+            if (left & SET_OF(l) && right & SET_OF(r))
+                cases |= SET_OF(node->type == NODE_NOT   ? l ^ (WAS | IS)
+                                : node->type == NODE_AND ? l & r
+                                                         : l | r);
+    return cases;
+}
+
+struct filter_effect filter_effect(
+    const struct filter *filter, const struct filter_known *known, size_t count)
+{
+    unsigned cases = filter->root ? node_cases(filter->root, known, count)
+                                  : SET_OF(WAS | IS);
+
+    return (struct filter_effect){
+        .matches = cases & (SET_OF(IS) | SET_OF(WAS | IS)),
+        .loses = cases & SET_OF(WAS)};
 }
 
 static bool is_plain(const struct node *node)

@@ -47,25 +47,35 @@ TW_MUST_USE enum tw_err filter_check(
 /* filter_matches: does filter match entity? NULL matches everything. */
 bool filter_matches(const struct filter *filter, const struct entity *entity);
 
-/* What is known of one property of an entity, for filter_may_match(). */
+/* What a change of an entity made of one property, for filter_effect(). */
 struct filter_known {
     enum {
-        FILTER_ABSENT, /* the entity has no property `name` */
-        FILTER_TYPE,   /* the property has the type `type` */
-        FILTER_VALUE,  /* the property is *value */
+        FILTER_SAME,    /* the property is as it was */
+        FILTER_ABSENT,  /* the entity has no property `name` */
+        FILTER_TYPE,    /* the property, if there is one, has the type `type` */
+        FILTER_RETYPED, /* so it has; if it had that type, it is as it was */
+        FILTER_VALUE,   /* the property is *value */
+        FILTER_ANY,     /* nothing is known of it */
     } what;
+    bool was_absent;   /* the entity had no property `name` before */
     struct slice name; /* neither a key nor Timestamp */
     enum edm_type type;
     const struct property *value;
 };
 
+struct filter_effect {
+    bool matches; /* the filter may match a changed entity */
+    bool loses;   /* the filter may match an entity before the change that it
+                     does not match afterwards */
+};
+
 /*
- * filter_may_match: can filter match an entity of which `known` is true? False
- * only if it is certain that filter matches no such entity, whatever the
- * entity's other properties are.
+ * filter_effect: what does a change, which `known` describes, mean for filter?
+ * Properties of other names are as they were. A false field is certain,
+ * whatever the properties of the entity were.
  */
-bool filter_may_match(
-    const struct filter *filter, const struct filter_known *known);
+struct filter_effect filter_effect(const struct filter *filter,
+    const struct filter_known *known, size_t count);
 
 /* filter_properties: return the property names in filter, each once; borrowed
  * from filter. */
