@@ -695,7 +695,7 @@ FIXTURE_TEST(a_renewal_keeps_the_accepted_deletes)
 
     assert_int_equal(take(f), LEASE_ACQUIRED);
     run = read_run(f);
-    run->accept_deletes = true;
+    ledger_accept_deletes(run, true, run->updated_ticks);
     assert_ok(workbench_store_run(&f->bench, run));
     assert_int_equal(lease_write_run(&f->lease, NULL, &f->err), LEASE_VALID);
     assert_true(read_run(f)->accept_deletes);
@@ -723,7 +723,6 @@ FIXTURE_TEST(a_message_accepts_deletes_once)
     take_with_message(f, "wake-up");
     assert_true(f->lease.run.accept_deletes);
     f->lease.run.accept_deletes = false;
-    f->lease.drops_acceptance = true;
     assert_ok(ledger_move(&f->lease.run, LEDGER_QUEUED, &f->err));
     assert_int_equal(lease_release(&f->lease, &f->err), LEASE_VALID);
     assert_false(read_run(f)->accept_deletes);

@@ -161,6 +161,24 @@ TEST(a_run_whose_owner_is_dropped_is_known_as_taken_over)
     assert_false(ledger_takes_over(&run));
 }
 
+/* The owner knows a new acceptance by its later time. */
+TEST(each_acceptance_of_deletes_has_a_later_time)
+{
+    static const int64_t at_ticks[] = {500, 500, 400};
+    struct ledger_run run;
+    int64_t before = 0;
+
+    ledger_run_init(&run);
+    for (size_t i = 0; TEST_EACH(i, at_ticks); i++) {
+        ledger_accept_deletes(&run, i != 1, at_ticks[i]);
+        assert_int_equal(run.accept_deletes, i != 1);
+        assert_true(run.accepted_ticks > before);
+        before = run.accepted_ticks;
+    }
+    assert_int_equal(before, 502);
+    ledger_run_done(&run);
+}
+
 TEST(an_ended_run_is_retried_or_dropped_at_most)
 {
     struct ledger_run run;

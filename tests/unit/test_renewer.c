@@ -226,25 +226,53 @@ static bool accepts_none(struct workbench *bench)
     return !workbench_stored(bench, JOB, "r1")->accept_deletes;
 }
 
+/* `enqueue JOB --id r1 --accept-deletes`, while r1 is executed. */
+static void accept_deletes(struct workbench *bench)
+{
+    static struct slice names[] = {{"channel", 7}},
+                        values[] = {{"Football", 8}};
+    struct control_enqueue order = {.queue = &bench->queues[0],
+        .job = &bench->job,
+        .args = {1, names, values},
+        .id = slice_of("r1"),
+        .accept_deletes = true};
+    struct err err;
+    char id[129];
+
+    assert_ok(control_enqueue(bench->store, &order, id, &err));
+}
+
 /* The kind has used the acceptance: the ledger has it no more. A person gives
  * it again, and the attempt in progress has it. */
 FIXTURE_TEST(accepted_deletes_are_used_and_accepted_again)
 {
-    struct ledger_run *run;
-
     hold(bench, false);
-    run = workbench_stored(bench, JOB, "r1");
-    run->accept_deletes = true;
-    assert_ok(workbench_store_run(bench, run));
+    accept_deletes(bench);
     workbench_wait(bench, accepts_again);
     atomic_store(&held.run.accept_deletes, false);
     workbench_wait(bench, accepts_none);
-    run = workbench_stored(bench, JOB, "r1");
-    run->accept_deletes = true;
-    assert_ok(workbench_store_run(bench, run));
+    accept_deletes(bench);
     workbench_wait(bench, accepts_again);
     assert_int_equal(let_go(), LEASE_VALID);
     assert_true(workbench_stored(bench, JOB, "r1")->accept_deletes);
+    done();
+}
+
+/* The ledger still had the acceptance that the last round had used, so the new
+ * one was taken for it and was lost. */
+VIRTUAL_TEST(deletes_accepted_before_the_used_acceptance_is_removed_count)
+{
+    hold(bench, false);
+    accept_deletes(bench);
+    virtual_sleep(6000);
+    assert_true(accepts_again(bench));
+    atomic_store(&held.run.accept_deletes, false);
+    assert_false(accepts_none(bench));
+    accept_deletes(bench);
+    virtual_sleep(6000);
+    assert_true(accepts_again(bench));
+    assert_false(accepts_none(bench));
+    assert_int_equal(let_go(), LEASE_VALID);
     done();
 }
 

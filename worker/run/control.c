@@ -154,7 +154,8 @@ static void set_queued(struct ledger_run *run,
     run->queue = ledger_text(run, slice_of(what->queue->name));
     run->traceparent = ledger_text(run, what->traceparent);
     run->requested_ticks = run->updated_ticks = now_ticks;
-    run->accept_deletes = what->accept_deletes;
+    if (what->accept_deletes)
+        ledger_accept_deletes(run, true, now_ticks);
     if (what->delay_s > 0)
         run->resumes_ticks = now_ticks + what->delay_s * TICKS_PER_S;
     ledger_expect_message(run, run->resumes_ticks);
@@ -177,7 +178,6 @@ static enum tw_err apply_entry(
 {
     struct entering *entering = context;
 
-    (void)now_ticks;
     entering->known = false;
     if (run->etag.len == 0) {
         ledger_take_over(run, entering->run);
@@ -194,9 +194,10 @@ static enum tw_err apply_entry(
     entering->run->requested_ticks = run->requested_ticks;
     entering->known = true;
     if (entering->run->message_until_ticks <= run->message_until_ticks &&
-        (run->accept_deletes || !entering->run->accept_deletes))
+        !entering->run->accept_deletes)
         return TW_CONFLICT; /* nothing is written */
-    run->accept_deletes |= entering->run->accept_deletes;
+    if (entering->run->accept_deletes)
+        ledger_accept_deletes(run, true, now_ticks);
     ledger_expect_message(run, entering->run->message_until_ticks);
     return TW_OK;
 }

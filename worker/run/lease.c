@@ -216,16 +216,14 @@ static void begin_run(struct ledger_run *run, const struct lease_request *wish)
 /* Let the run accept deletes if the request says so. A message is received
  * again for each attempt, so its acceptance is taken up only once. */
 static void take_acceptance(
-    struct ledger_run *run, const struct lease_request *wish)
+    struct ledger_run *run, const struct lease_request *wish, int64_t now_ticks)
 {
     if (!wish->accept_deletes)
         return;
-    if (wish->message) {
-        if (wish->message->inserted_ticks <= run->accepted_ticks)
-            return;
-        run->accepted_ticks = wish->message->inserted_ticks;
-    }
-    run->accept_deletes = true;
+    if (!wish->message)
+        ledger_accept_deletes(run, true, now_ticks);
+    else if (wish->message->inserted_ticks > run->accepted_ticks)
+        ledger_accept_deletes(run, true, wish->message->inserted_ticks);
 }
 
 /* Set RequestedAt, unless it is set: to the earlier of wish->requested_ticks
@@ -404,9 +402,11 @@ static void note_asked(struct lease *lease, const struct ledger_run *stored)
     else
         lease->asked = LEASE_ASKED_NOTHING;
     lease->run.finish = ledger_text(&lease->run, stored->finish);
-    if (stored->accept_deletes && !lease->run.accept_deletes &&
-        !lease->drops_acceptance)
+    if (stored->accept_deletes &&
+        stored->accepted_ticks > lease->run.accepted_ticks) {
         lease->run.accept_deletes = lease->newly_accepted = true;
+        lease->run.accepted_ticks = stored->accepted_ticks;
+    }
 }
 
 /* May an earlier attempt of the run have left a load that is not complete? Not
@@ -461,7 +461,7 @@ static enum tw_err become_owner(
     if (run->started_ticks == 0)
         run->started_ticks = run->updated_ticks;
     set_request(run, wish);
-    take_acceptance(run, wish);
+    take_acceptance(run, wish, run->updated_ticks);
     /* If the run has a kind already, it is that of the job (bound_check()), or
      * the attempt only stores the run's end. */
     if (run->kind.len == 0)
@@ -802,15 +802,6 @@ static bool is_ours(const struct lease *lease, const struct ledger_run *stored)
            slice_is(stored->owner, lease->owner);
 }
 
-/* Copy lease->run to the run as read. An acceptance of deletes that a person
- * has given since is kept, unless the write removes the one of this attempt. */
-static void take_over_run(const struct lease *lease, struct ledger_run *run)
-{
-    ledger_take_over(run, &lease->run);
-    if (lease->drops_acceptance)
-        run->accept_deletes = false;
-}
-
 /* Context of a ledger change by the owner. */
 struct keeping {
     struct lease *lease; /* must be first, for note_request() */
@@ -835,7 +826,7 @@ static enum tw_err apply_renewal(
         keeping->sent_ms = platform_boot_ms();
     lease->run.lease_until_ticks = lease_until(lease, platform_boot_ms());
     lease->run.updated_ticks = lease_now_ticks(lease);
-    take_over_run(lease, run);
+    ledger_take_over(run, &lease->run);
     return TW_OK;
 }
 
@@ -856,7 +847,6 @@ enum lease_status lease_write_run(
     if (ret_last)
         *ret_last = change.last;
     if (outcome == TW_OK) {
-        lease->drops_acceptance = false;
         set_deadline(lease, keeping.sent_ms);
         lease_clock_renew(
             &lease->clock, &mark, lease->stored.lease_until_ticks);
@@ -937,7 +927,7 @@ static enum tw_err apply_end(
     lease->run.silent = 0;
     lease->run.lease_until_ticks = lease->run.updated_ticks =
         lease_now_ticks(lease);
-    take_over_run(lease, run);
+    ledger_take_over(run, &lease->run);
     run->owner = (struct slice){0};
     if (!keeps_control(lease, run))
         run->control = (struct slice){0};

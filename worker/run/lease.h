@@ -69,7 +69,8 @@ struct lease_request {
     bool resumes_paused; /* a paused run may be acquired: set by the `run`
                             command, not by workers */
     bool accept_deletes; /* true: the run accepts deletes, even if it was stored
-                            without, unless `message` was taken up before;
+                            without, unless AcceptedAt is as late as `message`
+                            (which was taken up before, or is out of date);
                             false: as the ledger has it */
     int64_t visibility_timeout_s, max_attempts;
     struct lock_file *lock_file; /* lock file of this process; NULL: none */
@@ -109,10 +110,8 @@ struct lease {
                        run, so the attempt may only complete a load, even if
                        the person takes the request back */
     bool closes_job; /* the write that ends the run closes its job (rule A5) */
-    bool drops_acceptance; /* the next write removes AcceptDeletes, because the
-                              round that it was given for is complete */
-    bool newly_accepted;   /* a person has accepted deletes during this attempt,
-                              and the kind has not been told yet */
+    bool newly_accepted; /* a person has accepted deletes during this attempt,
+                            and the kind has not been told yet */
     enum lease_asked asked; /* what a person asks of the owner */
     bool load_open; /* the run may have a load that is not complete (load_open
                        of struct run). Then lease_release() neither cancels nor

@@ -367,13 +367,20 @@ void ledger_take_over(struct ledger_run *to, const struct ledger_run *from)
     next.newer = to->newer;
     next.control = to->control;
     next.finish = to->finish;
-    next.accept_deletes = from->accept_deletes || to->accept_deletes;
     next.others = to->others;
     next.other_count = to->other_count;
     ledger_expect_message(&next, to->message_until_ticks);
     own_texts(&next);
     arena_done(&to->arena);
     *to = next;
+}
+
+void ledger_accept_deletes(
+    struct ledger_run *run, bool accepts, int64_t at_ticks)
+{
+    run->accept_deletes = accepts;
+    run->accepted_ticks =
+        at_ticks > run->accepted_ticks ? at_ticks : run->accepted_ticks + 1;
 }
 
 void ledger_compact(struct ledger_run *run)

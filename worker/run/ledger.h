@@ -144,8 +144,8 @@ struct ledger_run {
     double share;     /* done part of the key range, 0 to 1; < 0: not known */
     bool accept_deletes;    /* the run accepts deletes until its next round that
                                compares everything is complete */
-    int64_t accepted_ticks; /* InsertionTime of the newest message whose
-                               accept_deletes was taken up; 0: none */
+    int64_t accepted_ticks; /* when accept_deletes was last set, or all earlier
+                               acceptances were withdrawn; 0: never */
 
     /* Times in ticks; 0: absent. */
     int64_t requested_ticks, started_ticks, updated_ticks, lease_until_ticks,
@@ -172,10 +172,17 @@ void ledger_copy(struct ledger_run *to, const struct ledger_run *from);
 /*
  * ledger_take_over: copy `from`, which is what the owner wants to store, into
  * `to`, which is the run as stored. `to` keeps what other processes may write:
- * the ETags, Control, Finish, AcceptDeletes if it is true, a later MessageUntil
- * and unknown properties.
+ * the ETags, Control, Finish, a later MessageUntil and unknown properties.
  */
 void ledger_take_over(struct ledger_run *to, const struct ledger_run *from);
+
+/*
+ * ledger_accept_deletes: let run accept deletes or, if accepts is false, none
+ * that were accepted before at_ticks. AcceptedAt rises with each call, so that
+ * the owner sees a new acceptance, and an older message accepts nothing.
+ */
+void ledger_accept_deletes(
+    struct ledger_run *run, bool accepts, int64_t at_ticks);
 
 /*
  * ledger_note_idle: call before a change that sets UpdatedAt or the state of a

@@ -250,16 +250,14 @@ static void take_progress(struct renewal *renewal)
 
 /* If the round for which deletes were accepted is complete, let the next write
  * remove the acceptance. That write has the checkpoint of the complete round
- * too, so a round that is made again still accepts deletes. */
+ * too, so a round that is made again still accepts deletes. A newer acceptance,
+ * of which the kind does not know yet, is kept. */
 static void take_acceptance(struct renewal *renewal)
 {
     struct lease *lease = renewal->lease;
 
-    if (!lease->run.accept_deletes || lease->newly_accepted ||
-        atomic_load(&renewal->run->accept_deletes))
-        return;
-    lease->run.accept_deletes = false;
-    lease->drops_acceptance = true;
+    if (!lease->newly_accepted)
+        lease->run.accept_deletes = atomic_load(&renewal->run->accept_deletes);
 }
 
 static void take_counts(struct renewal *renewal)
