@@ -336,6 +336,45 @@ VIRTUAL_BENCH_TEST(retry_accepts_no_deletes)
     assert_false(workbench_stored(bench, JOB, "r1")->accept_deletes);
 }
 
+/* Does run r1 accept deletes when it receives a message of that time that says
+ * so? */
+static bool accepts_deletes_of(struct workbench *bench, int64_t inserted_ticks)
+{
+    const struct lease_message message = {
+        .queue = BENCH_QUEUE, .inserted_ticks = inserted_ticks};
+    struct lease_request wish = workbench_wish(bench, "r1");
+    struct lease lease;
+    enum tw_err outcome;
+    struct err err;
+    bool accepts;
+
+    wish.message = &message;
+    wish.accept_deletes = true;
+    lease_init(&lease, &wish);
+    assert_int_equal(
+        lease_acquire(&lease, &wish, &outcome, &err), LEASE_ACQUIRED);
+    accepts = lease.run.accept_deletes;
+    assert_ok(ledger_move(&lease.run, LEDGER_QUEUED, &err));
+    assert_int_equal(lease_release(&lease, &err), LEASE_VALID);
+    lease_done(&lease);
+    return accepts;
+}
+
+/* The message was hidden while the run was executed. */
+VIRTUAL_BENCH_TEST(a_message_sent_before_retry_accepts_no_deletes)
+{
+    int64_t sent_ticks = platform_wall_ticks();
+    struct err err;
+
+    leave_failed(bench);
+    virtual_sleep(60000);
+    assert_ok(control_retry(&bench->definition, slice_of(JOB), slice_of("r1"),
+        true, &retried, &err));
+    assert_false(accepts_deletes_of(bench, sent_ticks));
+    virtual_sleep(60000);
+    assert_true(accepts_deletes_of(bench, platform_wall_ticks()));
+}
+
 /* It became `queued`, and its copy was deleted: no worker executed it, and
  * monitoring did not see it. */
 VIRTUAL_BENCH_TEST(a_failed_run_without_its_job_stays_failed_with_its_copy)
@@ -1741,6 +1780,23 @@ VIRTUAL_BENCH_TEST(resume_accepts_a_changed_definition)
                                           "0123456789abcdef"));
     assert_true(run->resumes_ticks == 0);
     assert_int_equal(messages(bench), 1);
+}
+
+/* The message was hidden while the run was held. */
+VIRTUAL_BENCH_TEST(
+    a_message_sent_under_the_former_definition_accepts_no_deletes)
+{
+    int64_t sent_ticks = platform_wall_ticks();
+    struct err err;
+
+    leave_held(bench);
+    memcpy(bench->job.hash, OTHER_HASH, 16);
+    virtual_sleep(60000);
+    assert_ok(resume(bench, &err));
+    assert_true(resumed.accepts);
+    assert_false(accepts_deletes_of(bench, sent_ticks));
+    virtual_sleep(60000);
+    assert_true(accepts_deletes_of(bench, platform_wall_ticks()));
 }
 
 /* A worker that has not read the restored definition yet would carry out the

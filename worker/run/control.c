@@ -897,20 +897,22 @@ static enum tw_err move_run(
 /* Accept the changed definition for which the run is held or was refused, if
  * the person's configuration has it. What the run may delete was accepted under
  * the former one. */
-static void accept_offer(struct asking *asking, struct ledger_run *run)
+static void accept_offer(
+    struct asking *asking, struct ledger_run *run, int64_t now_ticks)
 {
     asking->accepts =
         bound_accept(run, jobs_find(asking->definition->jobs, run->job));
-    run->accept_deletes = run->accept_deletes && !asking->accepts;
+    if (asking->accepts)
+        ledger_accept_deletes(run, false, now_ticks);
 }
 
 /* No queue serves the run, so only the command `run` continues it. If that has
  * refused a changed definition, or waits because of it, accept the definition,
  * and keep the state of the run. */
-static enum tw_err accept_unserved(
-    struct asking *asking, struct ledger_run *run, struct err *err)
+static enum tw_err accept_unserved(struct asking *asking,
+    struct ledger_run *run, int64_t now_ticks, struct err *err)
 {
-    accept_offer(asking, run);
+    accept_offer(asking, run, now_ticks);
     if (!asking->accepts)
         return refuse_unserved(asking, run, err);
     if (run->state == LEDGER_WAITING)
@@ -938,10 +940,10 @@ static enum tw_err set_resumed(struct asking *asking, struct ledger_run *run,
         !may_lack_message(run))
         return refuse_state(run, err);
     if (!queue_of(asking->definition, run))
-        return accept_unserved(asking, run, err);
+        return accept_unserved(asking, run, now_ticks, err);
     asking->delay_s = for_definition ? 0 : left_s(run, now_ticks);
     if (for_definition)
-        accept_offer(asking, run);
+        accept_offer(asking, run, now_ticks);
     asking->will_be_held = needs_acceptance(asking, run);
     if (may_lack_message(run))
         return is_so_already(asking);
@@ -1174,7 +1176,7 @@ static enum tw_err set_queued_again(struct asking *asking,
      * search for its new poison copy must skip the present one. */
     run->owner = run->control = (struct slice){0};
     /* What would be deleted now is not what was accepted. */
-    run->accept_deletes = false;
+    ledger_accept_deletes(run, false, now_ticks);
     run->finished_ticks = run->resumes_ticks = 0;
     run->lease_until_ticks = now_ticks;
     return TW_OK;
