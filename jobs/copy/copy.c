@@ -265,7 +265,8 @@ static enum tw_err make_round(struct copy_work *work)
 
 /* Rule C6: what was accepted are the deletes that were due when a person
  * accepted them. So the acceptance ends with the first complete round that
- * reads the own copies. */
+ * reads the own copies. Call before the checkpoint of the next round is saved,
+ * with which the host ends it in the ledger. */
 static void end_acceptance(struct copy_work *work)
 {
     bool read_own = work->at.mode == COPY_COMPARE || work->at.mode == COPY_EACH;
@@ -285,8 +286,8 @@ static enum tw_err end_round(struct copy_work *work, enum rounds_next *ret)
         return outcome;
     *ret = rounds_end(&work->rounds, work->run, behind);
     work->at.restarts = 0;
+    end_acceptance(work);
     copy_save(work, true);
-    end_acceptance(work); /* not before the checkpoint of the next round */
     return TW_OK;
 }
 

@@ -184,9 +184,10 @@ struct run {
                        pause or cancel (M8). Set by the kind */
     _Atomic bool accept_deletes; /* --accept-deletes, or the message's
                                   * accept_deletes; set by the host at any time.
-                                  * The kind clears it before it saves the
-                                  * checkpoint of the round that used it; then
-                                  * the host removes it from the ledger */
+                                  * The kind clears it after the round that used
+                                  * it, before it saves the checkpoint of the
+                                  * next one; the ledger then gets both in one
+                                  * write */
     _Atomic int finish; /* an enum run_finish; set by the host at any time */
     bool closes_job;    /* set by the kind before RUN_SUCCEEDED, if the batch
                            that writes the run's end into the ledger must also

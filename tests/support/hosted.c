@@ -38,6 +38,7 @@ static void host_save(struct run *run, struct slice checkpoint, bool progress)
 
     mem_free(h->checkpoint);
     h->checkpoint = mem_text(checkpoint.at, checkpoint.len);
+    h->accept_deletes = atomic_load(&run->accept_deletes);
     if (h->saved)
         h->saved(h);
 }
@@ -417,7 +418,6 @@ static void keep_result(struct hosted *h, const struct run *run)
     h->caught_up_ticks = run->caught_up_ticks;
     h->parent_found = run->parent_found;
     h->closes_job = run->closes_job;
-    h->accept_deletes = atomic_load(&run->accept_deletes);
 }
 
 /* The declared argument is value, the kind's own is h->kind_arg. */

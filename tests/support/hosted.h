@@ -45,7 +45,7 @@ struct hosted {
     bool other_open;          /* what is_open() answers ... */
     enum tw_err open_outcome; /* ... with this outcome */
     bool previous_owner_crashed;
-    bool accept_deletes;
+    bool accept_deletes; /* as of the last save(), as in a ledger */
     enum run_finish finish;
     void (*between)(struct hosted *h); /* called by every stopping() */
     void (*saved)(struct hosted *h);   /* called by every save() */

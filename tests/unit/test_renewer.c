@@ -242,6 +242,13 @@ static void accept_deletes(struct workbench *bench)
     assert_ok(control_enqueue(bench->store, &order, id, &err));
 }
 
+/* As a copy does when a round has used the acceptance. */
+static void complete_round(void)
+{
+    atomic_store(&held.run.accept_deletes, false);
+    renewal_save(held.renewal, slice_of("{\"round\":2}"), true);
+}
+
 /* The kind has used the acceptance: the ledger has it no more. A person gives
  * it again, and the attempt in progress has it. */
 FIXTURE_TEST(accepted_deletes_are_used_and_accepted_again)
@@ -249,12 +256,33 @@ FIXTURE_TEST(accepted_deletes_are_used_and_accepted_again)
     hold(bench, false);
     accept_deletes(bench);
     workbench_wait(bench, accepts_again);
-    atomic_store(&held.run.accept_deletes, false);
+    complete_round();
     workbench_wait(bench, accepts_none);
     accept_deletes(bench);
     workbench_wait(bench, accepts_again);
     assert_int_equal(let_go(), LEASE_VALID);
     assert_true(workbench_stored(bench, JOB, "r1")->accept_deletes);
+    done();
+}
+
+/* If one of them were stored without the other, a crash would let the next
+ * round delete whatever it likes, or would refuse the round that is made again.
+ */
+VIRTUAL_TEST(an_acceptance_ends_with_the_checkpoint_of_the_next_round)
+{
+    hold(bench, false);
+    accept_deletes(bench);
+    virtual_sleep(6000);
+    assert_true(accepts_again(bench));
+    atomic_store(&held.run.accept_deletes, false);
+    virtual_sleep(6000); /* the ledger is written before the kind saves */
+    assert_false(accepts_none(bench));
+    complete_round();
+    virtual_sleep(6000);
+    assert_true(accepts_none(bench));
+    assert_true(slice_is(
+        workbench_stored(bench, JOB, "r1")->checkpoint, "{\"round\":2}"));
+    assert_int_equal(let_go(), LEASE_VALID);
     done();
 }
 
@@ -266,7 +294,7 @@ VIRTUAL_TEST(deletes_accepted_before_the_used_acceptance_is_removed_count)
     accept_deletes(bench);
     virtual_sleep(6000);
     assert_true(accepts_again(bench));
-    atomic_store(&held.run.accept_deletes, false);
+    complete_round();
     assert_false(accepts_none(bench));
     accept_deletes(bench);
     virtual_sleep(6000);

@@ -72,6 +72,8 @@ struct renewal {
     bool progress; /* the attempt has made progress */
     bool fresh;    /* the checkpoint here is newer than the one in lease->run */
     bool fresh_progress; /* progress since the last ledger write */
+    bool accepts; /* accept_deletes of `run` when the newest checkpoint was
+                     handed over */
     char *checkpoint;
     size_t checkpoint_len;
     char *phase;        /* the phase to store; NULL: none */
@@ -248,16 +250,17 @@ static void take_progress(struct renewal *renewal)
         to->share = share < 1000 ? share / 1000.0 : 1;
 }
 
-/* If the round for which deletes were accepted is complete, let the next write
- * remove the acceptance. That write has the checkpoint of the complete round
- * too, so a round that is made again still accepts deletes. A newer acceptance,
- * of which the kind does not know yet, is kept. */
+/* Lock held. If the round for which deletes were accepted is complete, let the
+ * next write remove the acceptance. The same write stores the checkpoint of the
+ * next round, so that a round that is made again still accepts deletes, and the
+ * next round does not. A newer acceptance, of which the kind does not know yet,
+ * is kept. */
 static void take_acceptance(struct renewal *renewal)
 {
     struct lease *lease = renewal->lease;
 
     if (!lease->newly_accepted)
-        lease->run.accept_deletes = atomic_load(&renewal->run->accept_deletes);
+        lease->run.accept_deletes = renewal->accepts;
 }
 
 static void take_counts(struct renewal *renewal)
@@ -361,8 +364,10 @@ static bool take_asked(struct renewal *renewal)
         atomic_store(&renewal->run->finish, RUN_FINISHING);
     if (slice_is(lease->run.finish, LEDGER_FINISH_NOW))
         atomic_store(&renewal->run->finish, RUN_FINISHING_NOW);
-    if (renewal->lease->newly_accepted)
+    if (renewal->lease->newly_accepted) {
         atomic_store(&renewal->run->accept_deletes, true);
+        renewal->accepts = true;
+    }
     renewal->lease->newly_accepted = false;
     renewal->asked = lease->asked;
     if (news && !renewal->run->ends_load)
@@ -628,6 +633,7 @@ struct renewal *renewal_start(struct renewer *renewer, struct lease *lease,
     renewal->failed_total = count_lines(lease->run.failed_entities);
     renewal->failed_logged = lease->run.failed_logged;
     renewal->asked = lease->asked;
+    renewal->accepts = lease->run.accept_deletes;
     renewal->parts[PART_LEDGER].sent_ms =
         lease->deadline_ms - lease->visibility_timeout_ms;
     renewal->parts[PART_MESSAGE].sent_ms = lease->message_sent_ms;
@@ -660,6 +666,7 @@ void renewal_save(
     renewal->checkpoint = copy;
     renewal->checkpoint_len = checkpoint.len;
     renewal->fresh = true;
+    renewal->accepts = atomic_load(&renewal->run->accept_deletes);
     if (progress)
         renewal->progress = renewal->fresh_progress = true;
     platform_unlock(&renewal->renewer->lock);
