@@ -512,6 +512,27 @@ VIRTUAL_BENCH_TEST(a_lease_that_nobody_took_is_taken_again)
     assert_int_equal(bench->attempts, 2);
 }
 
+/* Completes a round; then it loses its lease, then a store is away. */
+BENCH_SCRIPT(uses_the_acceptance_up_and_breaks_off)
+{
+    (void)uses_the_acceptance_up(bench, run, attempt_number, err);
+    virtual_sleep(6000); /* until a renewal has stored it */
+    if (attempt_number == 2)
+        return meets_outage_once(bench, run, 1, err);
+    return is_cut_off(bench, run, attempt_number, err);
+}
+
+VIRTUAL_BENCH_TEST(
+    an_attempt_after_a_lost_lease_or_an_outage_accepts_no_deletes)
+{
+    bench->script = uses_the_acceptance_up_and_breaks_off;
+    run_once(&started, bench, football);
+    assert_int_equal(started.result.state, LEDGER_SUCCEEDED);
+    assert_int_equal(bench->attempts, 3);
+    assert_true(accepted[0]);
+    assert_false(accepted[1] || accepted[2]);
+}
+
 BENCH_SCRIPT(is_stopped_and_cut_off)
 {
     single_stop(cut_off);

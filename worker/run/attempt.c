@@ -1110,7 +1110,8 @@ void attempt_run(const struct attempt_environment *environment,
     ret->run = hash_slice(HASH_BEGIN, slice_of(attempt.log.object));
     lease_init(&attempt.lease, wish);
     outcome = lease_acquire(&attempt.lease, wish, &ret->outcome, &ret->err);
-    if (outcome == LEASE_ACQUIRED)
+    ret->acquired = outcome == LEASE_ACQUIRED;
+    if (ret->acquired)
         attempt_with_lease(&attempt, args);
     else
         ends_without_lease[outcome](&attempt);

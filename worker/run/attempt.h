@@ -65,7 +65,9 @@ enum attempt_outcome {
 
 struct attempt_result {
     enum attempt_outcome end;
-    uint64_t run; /* a hash of job and id; 0: no attempt was made */
+    uint64_t run;  /* a hash of job and id; 0: no attempt was made */
+    bool acquired; /* the attempt had the run: the ledger has all of its
+                      lease_request */
     enum ledger_state state;
     bool already;
     bool held; /* ATTEMPT_DEFERRED: true if another owner has the run, false if

@@ -257,14 +257,8 @@ static enum tw_err create_ledger(struct store *store, struct err *err)
     return ledger_ensure(store, &deadline, RETRY_UNANSWERED_MS, err);
 }
 
-/* Did the attempt have the run, and then leave it to the next attempt? */
-static bool has_waited(const struct attempt_result *work)
-{
-    return work->end == ATTEMPT_DEFERRED && !work->held && !work->for_cause;
-}
-
 /* Deletes are accepted once, for the next round: the ledger has it after the
- * first attempt, until a round is complete. */
+ * first attempt that had the run, until a round is complete. */
 static enum tw_err attempts(struct single *single, struct lease_request *wish,
     struct single_result *ret, struct err *err)
 {
@@ -281,7 +275,7 @@ static enum tw_err attempts(struct single *single, struct lease_request *wish,
     do {
         attempt_run(&environment, single->options.definition, wish,
             &single->options.args, &work);
-        if (has_waited(&work))
+        if (work.acquired)
             wish->accept_deletes = false;
     } while (go_on(single, &work, ret, &outcome, err));
     return outcome;
