@@ -332,7 +332,6 @@ static enum run_end end_run(struct copy_work *work)
         return fail(work);
     }
     work->run->closes_job =
-        work->rules->follow &&
         atomic_load(&work->run->finish) != RUN_NOT_FINISHING;
     return RUN_SUCCEEDED;
 }

@@ -109,8 +109,8 @@ bool rounds_counts_behind(const struct rounds *rounds)
     return rounds->found > 0 && rounds->stage >= ROUNDS_LAST;
 }
 
-/* Returns what comes after a round of a following run in the stage ROUNDS_LAST
- * or ROUNDS_FOLLOWING. */
+/* Returns what comes after a round in the stage ROUNDS_LAST or
+ * ROUNDS_FOLLOWING, if the run follows or is to finish. */
 static enum rounds_next follow_on(struct rounds *rounds, struct run *run)
 {
     rounds->stage = ROUNDS_FOLLOWING;
@@ -137,7 +137,7 @@ static enum rounds_next next_stage(
             rounds->stage = ROUNDS_LAST;
         return ROUNDS_AGAIN;
     case ROUNDS_LAST:
-        if (!rounds->follow)
+        if (!rounds->follow && atomic_load(&run->finish) == RUN_NOT_FINISHING)
             return ROUNDS_DONE;
         return follow_on(rounds, run);
     case ROUNDS_FOLLOWING:

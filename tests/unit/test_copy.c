@@ -707,3 +707,17 @@ FIXTURE_TEST(a_following_run_waits_and_ends_by_finish)
     assert_true(h.closes_job);
     assert_int_equal(h.behind, 0);
 }
+
+/* `follow` was removed between `finish` and the last rounds. */
+FIXTURE_TEST(finish_closes_a_job_that_does_not_follow_any_more)
+{
+    shoe("a", 1);
+    new_run();
+    assert_int_equal(hosted_attempt(&h, "follows", ""), RUN_WAITING);
+    hosted_load(&h, "follows:\n  kind: copy\n  from: {table: Shoes}\n" TO_SIZE);
+    shoe("b", 2);
+    h.finish = RUN_FINISHING;
+    assert_int_equal(hosted_attempt(&h, "follows", ""), RUN_SUCCEEDED);
+    check_table("BySize", "1/a 2/b ");
+    assert_true(h.closes_job);
+}

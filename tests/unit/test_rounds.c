@@ -218,6 +218,17 @@ FIXTURE_TEST(finish_during_a_round_asks_for_another)
     assert_next(scene, 1000, true, ROUNDS_DONE);
 }
 
+/* Rule A5: who asked for `finish` was promised that, although the job does not
+ * follow any more. */
+FIXTURE_TEST(finish_asks_for_another_round_without_follow)
+{
+    (void)play(scene, 1000, 0, 0);
+    begin(scene);
+    atomic_store(&scene->run.finish, RUN_FINISHING);
+    assert_int_equal(rounds_end(&scene->rounds, &scene->run, 0), ROUNDS_AGAIN);
+    assert_next(scene, 1000, true, ROUNDS_DONE);
+}
+
 /* ---- what is behind ---- */
 
 FIXTURE_TEST(only_ends_ask_what_is_behind)
