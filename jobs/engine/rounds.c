@@ -16,6 +16,9 @@
 /* The time between the beginnings of two rounds of a run with `follow: true` (a
  * following run), if the earlier round found no difference. */
 #define FOLLOW_PAUSE_TICKS (60 * TICKS_PER_S)
+/* An attempt at a following run begins no further round after this time, in
+ * ms, because only the next attempt uses a changed configuration. */
+#define FOLLOW_ATTEMPT_MS INT64_C(300000)
 /* The longest time between two full rounds of a following run. */
 #define FOLLOW_FULL_TICKS (3600 * TICKS_PER_S)
 /* Safety margin for comparing a Date with a Timestamp (A3), because the clocks
@@ -71,6 +74,8 @@ enum tw_err rounds_begin(struct rounds *rounds, struct run *run,
     enum tw_err outcome;
 
     rounds->attempt_ms = platform_boot_ms();
+    if (rounds->first_ms == 0)
+        rounds->first_ms = rounds->attempt_ms;
     rounds->store = store;
     if (rounds->under_way)
         return TW_OK;
@@ -79,10 +84,13 @@ enum tw_err rounds_begin(struct rounds *rounds, struct run *run,
         return outcome;
     if (rounds->number == 0)
         rounds->took_ms = -1;
-    /* `finish` may have been requested since the previous round ended. */
+    /* Since the previous round ended, `finish` may have been requested, or
+     * `follow` removed. */
     if (rounds->stage == ROUNDS_FOLLOWING &&
         atomic_load(&run->finish) != RUN_NOT_FINISHING)
         rounds->stage = ROUNDS_FINISHING;
+    else if (rounds->stage == ROUNDS_FOLLOWING && !rounds->follow)
+        rounds->stage = ROUNDS_LAST;
     rounds->number++;
     rounds->under_way = true;
     rounds->full = reads_all(rounds, store, now_ticks);
@@ -113,13 +121,17 @@ bool rounds_counts_behind(const struct rounds *rounds)
  * ROUNDS_FOLLOWING, if the run follows or is to finish. */
 static enum rounds_next follow_on(struct rounds *rounds, struct run *run)
 {
+    int64_t now_ticks = rounds->began_ticks + spent_ms(rounds) * TICKS_PER_MS;
+    bool differs = rounds->found > 0;
+
     rounds->stage = ROUNDS_FOLLOWING;
-    if (rounds->found > 0 || atomic_load(&run->finish) != RUN_NOT_FINISHING)
+    if (!rounds->follow || atomic_load(&run->finish) != RUN_NOT_FINISHING)
+        return ROUNDS_AGAIN;
+    if (differs && platform_boot_ms() - rounds->first_ms < FOLLOW_ATTEMPT_MS)
         return ROUNDS_AGAIN;
     run->waits_for = RUN_WAITS_FOR_ROUND;
-    run_wait(run, rounds->store,
-        rounds->began_ticks + spent_ms(rounds) * TICKS_PER_MS,
-        rounds->began_ticks + FOLLOW_PAUSE_TICKS);
+    run_wait(run, rounds->store, now_ticks,
+        differs ? now_ticks : rounds->began_ticks + FOLLOW_PAUSE_TICKS);
     return ROUNDS_WAIT;
 }
 

@@ -12,7 +12,9 @@
  *               entities does not notice that another program deleted a copy
  *   following   (follow: true) reads what has changed, and everything once an
  *               hour; the next round begins at once if this round found
- *               differences, else a minute after this round began
+ *               differences (after 5 minutes in another attempt, which uses the
+ *               present configuration), else a minute after this round began.
+ *               The last round follows once the job has no `follow: true`
  *   finishing   (`finish`) reads everything; repeated until nothing is behind
  *
  * Where a store cannot be asked for newer entities, every round reads
@@ -71,6 +73,8 @@ struct rounds {
 
     int64_t attempt_ms; /* platform_boot_ms() when this attempt began the round;
                          * not saved */
+    int64_t first_ms;   /* the same of the attempt's first round; 0: it has not
+                         * begun. Not saved */
     const struct store *store; /* the store of the sources; borrowed, not
                                 * saved */
 };

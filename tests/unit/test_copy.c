@@ -708,6 +708,20 @@ FIXTURE_TEST(a_following_run_waits_and_ends_by_finish)
     assert_int_equal(h.behind, 0);
 }
 
+/* The last round compares everything. */
+FIXTURE_TEST(a_run_ends_by_itself_if_its_job_does_not_follow_any_more)
+{
+    shoe("a", 1);
+    new_run();
+    assert_int_equal(hosted_attempt(&h, "follows", ""), RUN_WAITING);
+    hosted_remove(&h, "BySize", "1", "a");
+    shoe("b", 2);
+    hosted_load(&h, "follows:\n  kind: copy\n  from: {table: Shoes}\n" TO_SIZE);
+    assert_int_equal(hosted_attempt(&h, "follows", ""), RUN_SUCCEEDED);
+    check_table("BySize", "1/a 2/b ");
+    assert_false(h.closes_job);
+}
+
 /* `follow` was removed between `finish` and the last rounds. */
 FIXTURE_TEST(finish_closes_a_job_that_does_not_follow_any_more)
 {

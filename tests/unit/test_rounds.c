@@ -77,6 +77,22 @@ static void assert_next(
     assert_int_equal(rounds_end(&scene->rounds, &scene->run, 0), next);
 }
 
+/* Write the rounds as a checkpoint, and read them as the next attempt does. */
+static void hand_over(struct scene *scene)
+{
+    struct rounds read = {.follow = scene->rounds.follow};
+    struct json *json;
+    struct buf text;
+
+    buf_init(&text, 4096);
+    rounds_write(&scene->rounds, &text);
+    assert_ok(json_parse(buf_slice(&text), 4, &json, NULL));
+    assert_true(rounds_read(&read, json));
+    json_free(json);
+    buf_done(&text);
+    scene->rounds = read;
+}
+
 FIXTURE_TEST(a_short_run_reads_everything_twice)
 {
     assert_next(scene, 1000, true, ROUNDS_AGAIN);
@@ -173,6 +189,59 @@ FIXTURE_TEST(after_differences_a_following_run_goes_on_at_once)
     assert_int_equal(play(scene, 1000, 0, 0), ROUNDS_WAIT);
 }
 
+/* A table that changes all the time. */
+FIXTURE_TEST(a_following_run_goes_on_in_another_attempt_after_five_minutes)
+{
+    int64_t now_ticks;
+
+    follow(scene);
+    hand_over(scene);
+    for (int minute = 1; minute < 5; minute++)
+        assert_int_equal(play(scene, MINUTE_MS, 3, 0), ROUNDS_AGAIN);
+    assert_int_equal(play(scene, MINUTE_MS, 3, 0), ROUNDS_WAIT);
+    assert_int_equal(scene->run.waits_for, RUN_WAITS_FOR_ROUND);
+    now_ticks = scene->rounds.began_ticks + MINUTE_MS * TICKS_PER_MS;
+    assert_in_range(
+        scene->run.resumes_ticks, now_ticks, now_ticks + TICKS_PER_S);
+    hand_over(scene);
+    assert_int_equal(play(scene, MINUTE_MS, 3, 0), ROUNDS_AGAIN);
+}
+
+/* Rule A1. Whatever is behind then does not keep it, as any other run. */
+FIXTURE_TEST(a_run_that_does_not_follow_any_more_ends_after_a_last_round)
+{
+    follow(scene);
+    scene->rounds.follow = false;
+    begin(scene);
+    assert_int_equal(scene->rounds.stage, ROUNDS_LAST);
+    assert_true(scene->rounds.full);
+    scene->rounds.found = 3;
+    assert_true(rounds_counts_behind(&scene->rounds));
+    assert_int_equal(rounds_end(&scene->rounds, &scene->run, 2), ROUNDS_DONE);
+}
+
+/* The round was under way when the former attempt ended. */
+FIXTURE_TEST(a_round_without_follow_is_followed_by_the_last)
+{
+    follow(scene);
+    begin(scene);
+    assert_false(scene->rounds.full);
+    hand_over(scene);
+    scene->rounds.follow = false;
+    assert_next(scene, 1000, false, ROUNDS_AGAIN);
+    assert_next(scene, 1000, true, ROUNDS_DONE);
+}
+
+FIXTURE_TEST(a_run_follows_again_if_its_job_does)
+{
+    follow(scene);
+    scene->rounds.follow = false;
+    begin(scene);
+    scene->rounds.follow = true;
+    assert_int_equal(rounds_end(&scene->rounds, &scene->run, 0), ROUNDS_WAIT);
+    assert_next(scene, 1000, false, ROUNDS_WAIT);
+}
+
 FIXTURE_TEST(a_following_run_reads_everything_once_an_hour)
 {
     unsigned full = 0;
@@ -244,22 +313,6 @@ FIXTURE_TEST(only_ends_ask_what_is_behind)
 }
 
 /* ---- the checkpoint ---- */
-
-/* Write the rounds as a checkpoint, and read them as the next attempt does. */
-static void hand_over(struct scene *scene)
-{
-    struct rounds read = {.follow = scene->rounds.follow};
-    struct json *json;
-    struct buf text;
-
-    buf_init(&text, 4096);
-    rounds_write(&scene->rounds, &text);
-    assert_ok(json_parse(buf_slice(&text), 4, &json, NULL));
-    assert_true(rounds_read(&read, json));
-    json_free(json);
-    buf_done(&text);
-    scene->rounds = read;
-}
 
 FIXTURE_TEST(a_round_is_resumed_where_it_was)
 {

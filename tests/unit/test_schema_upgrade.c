@@ -281,6 +281,17 @@ FIXTURE_TEST(a_following_run_waits_between_rounds_until_finish)
     h.finish = RUN_NOT_FINISHING;
 }
 
+FIXTURE_TEST(a_run_ends_by_itself_if_its_job_does_not_follow_any_more)
+{
+    hosted_load(&h, FOLLOWING);
+    put("1", AS_OLD);
+    assert_int_equal(run(NULL), RUN_WAITING);
+    put("2", AS_OLD);
+    hosted_load(&h, JOB);
+    assert_int_equal(hosted_attempt(&h, "blogs", ""), RUN_SUCCEEDED);
+    check("2", AS_NEW);
+}
+
 /* ---- expand and contract ---- */
 
 /* The old release edits an entity after the last round of expand. */
