@@ -136,8 +136,9 @@ struct run {
     int64_t requested_ticks; /* RequestedAt of the ledger */
     bool queued;             /* the run has a message; false: `tableward run` */
     int32_t epoch;
-    bool previous_owner_crashed; /* the previous attempt did not release its
-                                  * lease, or its checkpoint is not used */
+    bool previous_owner_crashed; /* an attempt did not release its lease, or its
+                                  * checkpoint is not used, and no attempt has
+                                  * made progress since */
     struct slice checkpoint;     /* last saved checkpoint, JSON, of a job with
                                   * the present hash; empty: none */
     struct slice phase;          /* phase that callbacks->phase() stored last,

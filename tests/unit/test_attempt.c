@@ -2056,6 +2056,60 @@ VIRTUAL_BENCH_TEST(a_run_keeps_a_lock_that_it_took_over_just_before)
     assert_int_equal(lock_rows(bench), 0);
 }
 
+BENCH_SCRIPT(need_not_wait)
+{
+    assert_false(run->previous_owner_crashed);
+    return RUN_SUCCEEDED;
+}
+
+static void assert_queued_again(struct workbench *bench)
+{
+    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_DEFERRED);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
+    bench->fate_count = 0;
+}
+
+/* Rule A4: neither an attempt that cannot read the locks nor one that cannot
+ * read the tables has waited for late requests of the one that crashed. */
+VIRTUAL_BENCH_TEST(a_crash_is_known_until_an_attempt_makes_progress)
+{
+    be_table_job(bench);
+    leave_run(bench, "somebody", platform_wall_ticks() - TICKS_PER_S, 1,
+        bench->job.hash);
+    workbench_meets(bench, BENCH_SCAN, 1, UINT_MAX, BENCH_FAIL);
+    assert_queued_again(bench);
+    assert_int_equal(bench->attempts, 0);
+    bench->script = meets_outage;
+    assert_queued_again(bench);
+    assert_int_equal(bench->attempts, 1);
+    bench->script = is_to_wait;
+    assert_int_equal(attempt_id(bench, "r1", false).state, LEDGER_SUCCEEDED);
+}
+
+/* Then it is the kind that remembers, in its checkpoint. */
+VIRTUAL_BENCH_TEST(a_crash_is_forgotten_after_progress)
+{
+    leave_run(bench, "somebody", platform_wall_ticks() - TICKS_PER_S, 1,
+        bench->job.hash);
+    bench->script = stumbles_ahead;
+    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_DEFERRED);
+    virtual_sleep(5000);
+    bench->script = need_not_wait;
+    assert_int_equal(attempt_id(bench, "r1", false).state, LEDGER_SUCCEEDED);
+}
+
+/* It may have said that a request is late. */
+VIRTUAL_BENCH_TEST(a_dropped_checkpoint_is_known_until_a_kind_has_run)
+{
+    be_table_job(bench);
+    leave_run(bench, "", 0, 0, ACCEPTED "ffffffffffffffff");
+    workbench_meets(bench, BENCH_SCAN, 1, UINT_MAX, BENCH_FAIL);
+    assert_queued_again(bench);
+    assert_int_equal(bench->attempts, 0);
+    bench->script = is_to_wait;
+    assert_int_equal(attempt_id(bench, "r1", false).state, LEDGER_SUCCEEDED);
+}
+
 BENCH_SCRIPT(closes)
 {
     run->closes_job = true;

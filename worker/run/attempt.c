@@ -208,9 +208,8 @@ static void set_run(struct attempt *attempt, const struct run_args *args)
     run->requested_ticks = stored->requested_ticks;
     run->queued = stored->queue.len > 0;
     run->epoch = stored->epoch;
-    run->previous_owner_crashed = attempt->lease.previous_owner_crashed ||
-                                  attempt->lease.starts_over ||
-                                  attempt->took_locks_over;
+    run->previous_owner_crashed =
+        attempt->lease.keeps_crash || attempt->took_locks_over;
     atomic_init(&run->accept_deletes, stored->accept_deletes);
     run->checkpoint = arena_copy(&attempt->arena, stored->checkpoint);
     run->phase = arena_copy(&attempt->arena, stored->phase);
@@ -1035,6 +1034,8 @@ static void attempt_with_lease(
     enum run_end end;
 
     describe_run(attempt);
+    attempt->lease.keeps_crash =
+        attempt->lease.previous_owner_crashed || attempt->lease.starts_over;
     log_run_info(&attempt->log, "lease acquired, attempt %d%s",
         (int)run->attempt,
         attempt->lease.previous_owner_crashed ? ", previous owner crashed"
@@ -1056,6 +1057,9 @@ static void attempt_with_lease(
     stop_waiting(attempt);
     set_run(attempt, args);
     end = run_kind(attempt);
+    /* With its first progress, the kind's checkpoint says what may be late. */
+    if (attempt->progress || end == RUN_SUCCEEDED || end == RUN_WAITING)
+        attempt->lease.keeps_crash = false;
     if (end == RUN_SUCCEEDED && attempt->run.closes_job)
         end = close_tables(attempt);
     if (end != RUN_OUTAGE)

@@ -924,7 +924,7 @@ static enum tw_err apply_end(
     if (keeping->stored || keeping->lost)
         return err_fail(err, TW_CONFLICT, "another owner has the run");
     note_asked(lease, run);
-    lease->run.silent = 0;
+    lease->run.silent = lease->keeps_crash ? 1 : 0;
     lease->run.lease_until_ticks = lease->run.updated_ticks =
         lease_now_ticks(lease);
     ledger_take_over(run, &lease->run);

@@ -105,6 +105,9 @@ struct lease {
                                     lease */
     bool starts_over; /* the checkpoint was dropped, because it was made
                          under another definition */
+    bool keeps_crash; /* lease_release() stores that the previous owner crashed,
+                         because this attempt has not waited for its late
+                         requests */
     bool binds; /* this attempt was the first to bind the run to a definition */
     bool only_load; /* before this attempt a person asked to cancel or pause the
                        run, so the attempt may only complete a load, even if

@@ -128,7 +128,8 @@ struct ledger_run {
 
     int32_t attempt, failures, rounds, epoch;
     int32_t silent;    /* number of attempts since the last attempt that made
-                          progress or released its lease */
+                          progress or released its lease; at least 1 after a
+                          release with keeps_crash (lease.h) */
     int32_t throttled; /* number of responses with status 429 or 503 */
     int32_t failed_logged; /* number of log lines about failed entities of the
                               run. After LEDGER_FAILED_LOGGED_MAX of them one
@@ -261,7 +262,8 @@ bool ledger_lease_is_live(const struct ledger_run *run, int64_t now_ticks);
  */
 void ledger_drop_owner(struct ledger_run *run);
 
-/* ledger_takes_over: did the last owner not release the lease? */
+/* ledger_takes_over: may requests of an owner that did not release its lease
+ * still arrive (rule A4)? */
 bool ledger_takes_over(const struct ledger_run *run);
 
 /* ledger_is_newer: did a newer version write this entity (of any sort) of the
