@@ -1909,6 +1909,23 @@ VIRTUAL_BENCH_TEST(a_table_job_waits_for_its_turn)
     assert_int_equal(bench->attempts, 3);
 }
 
+/* Neither the outage of its first attempt nor the wait after that binds it. */
+VIRTUAL_BENCH_TEST(a_table_job_that_has_not_begun_is_not_bound)
+{
+    be_table_job(bench);
+    workbench_meets(bench, BENCH_SCAN, 1, UINT_MAX, BENCH_FAIL);
+    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_DEFERRED);
+    bench->fate_count = 0;
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
+    assert_int_equal(read_run(bench)->definition.len, 0);
+    bench->script = waits; /* it keeps its lock */
+    assert_int_equal(attempt_id(bench, "r2", false).end, ATTEMPT_DEFERRED);
+    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_DEFERRED);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "waiting");
+    assert_int_equal(read_run(bench)->definition.len, 0);
+    assert_int_equal(bench->attempts, 1);
+}
+
 /* The lease, `!closed`, the lock: none of them ends the attempt. */
 VIRTUAL_BENCH_TEST(a_ledger_that_is_busy_costs_a_table_job_no_attempt)
 {

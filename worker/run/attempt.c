@@ -912,8 +912,6 @@ static void end_blocked(struct attempt *attempt)
     if (wait > TURN_MAX_TICKS)
         wait = TURN_MAX_TICKS;
     ledger_set_error(run, attempt->err.text);
-    if (attempt->lease.binds) /* no work was done under this definition */
-        run->definition = (struct slice){0};
     attempt->result->err = attempt->err;
     attempt->result->for_cause = true;
     end_deferred(attempt, LEDGER_WAITS_FOR_TURN, now + wait);
@@ -994,6 +992,9 @@ static bool begin_table_job(struct attempt *attempt)
         end = take_locks(attempt);
     if (end == RUN_CONTINUES) /* while it waited for the locks? */
         end = check_open(attempt);
+    if (end != RUN_CONTINUES && attempt->lease.binds)
+        attempt->lease.run.definition = (struct slice){0}; /* no work was done
+                                                              under it */
     if (end == RUN_WAITING)
         end_blocked(attempt);
     else if (end != RUN_CONTINUES)
