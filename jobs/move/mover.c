@@ -97,7 +97,8 @@ bool mover_has_filled(const struct mover *m, const struct keys *keys)
 /* ---- the checkpoint ---- */
 
 /* {"version":1,"named":0,"late":false,"rounds":{...},"done":["pk","rk"]}
- * late: when the attempt ended, one of its requests could still arrive. */
+ * late: when the attempt ended, a request of it, or of one before it, could
+ * still arrive. */
 #define CHECKPOINT_VERSION 1
 #define CHECKPOINT_MAX_BYTES (30 * 1024)
 #define CHECKPOINT_DEPTH 4
@@ -110,7 +111,7 @@ static char *write_checkpoint(const struct mover *m)
     buf_add_format(&text,
         "{\"version\":%d,\"named\":%lld,\"late\":%s,\"rounds\":",
         CHECKPOINT_VERSION, (long long)m->named,
-        m->late.any ? "true" : "false");
+        m->late.any || m->may_be_late ? "true" : "false");
     rounds_write(&m->rounds, &text);
     if (m->resumes) {
         buf_add_text(&text, ",\"done\":");

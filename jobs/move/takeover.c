@@ -405,14 +405,16 @@ static enum tw_err wait_for_late(struct mover *m, struct err *err)
 
 static enum tw_err take_over_all(struct mover *m, struct err *err)
 {
-    enum tw_err outcome = find_intents(m, err);
+    enum tw_err outcome;
 
     m->may_be_late |= m->run->previous_owner_crashed;
+    outcome = find_intents(m, err);
     if (outcome == TW_OK && (m->takes_over || m->may_be_late))
         outcome = wait_for_late(m, err);
-    if (outcome == TW_OK && m->may_be_late) /* read the intents again, because
-                                               one may have arrived meanwhile */
-        outcome = find_intents(m, err);
+    if (outcome == TW_OK && m->may_be_late) {
+        m->may_be_late = false;
+        outcome = find_intents(m, err); /* one may have arrived meanwhile */
+    }
     if (outcome == TW_OK && m->takes_over)
         outcome = intent_each(m->run, &m->carried[0].load, take_over, m, err);
     if (outcome == TW_OK)

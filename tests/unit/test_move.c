@@ -82,6 +82,7 @@ struct watch {
     enum act act;
     void (*before)(void); /* called before the batch is carried out */
     void (*after)(void);  /* called after it was carried out */
+    bool closed;          /* scans of the ledger are refused */
 
     unsigned seen;
     unsigned writes[4]; /* operations on OldBlogs, by type */
@@ -148,6 +149,9 @@ static enum tw_err meet(struct interposed *self, struct exchange *exchange,
     if (s.quiet)
         return request_send(self->inner, exchange, request);
     count_request(request);
+    if (w.closed && request->call == CALL_SCAN &&
+        strcmp(request->scan->table, "TablewardRuns") == 0)
+        return err_fail(&exchange->err, TW_REFUSED, "as the test wants");
     if (request->call == CALL_BATCH && w.at > 0 &&
         strcmp(request->batch->table, w.table) == 0 &&
         request->batch->operations[0].type == w.type && ++w.seen >= w.at &&
@@ -1341,6 +1345,28 @@ FIXTURE_TEST(a_take_over_waits_for_what_may_arrive_late)
     when("TablewardRuns", OPERATION_REPLACE, 1, NOTHING, note_time);
     take_over("all", RUN_SUCCEEDED);
     assert_true(met_ms - began_ms >= 30000);
+    scene_check_keys("OldBlogs", "a/1 ");
+}
+
+/* The intent of the crashed attempt is under way, and the ledger cannot be read
+ * once. */
+FIXTURE_TEST(what_may_arrive_late_is_known_until_it_was_waited_for)
+{
+    int64_t began_ms;
+
+    hosted_table(&h, "OldBlogs");
+    h.store->capabilities.late_writes = true;
+    scene_put("Blogs", "a", "1", "\"N\":1");
+    when("TablewardRuns", OPERATION_INSERT, 1, CRASH_BEFORE, NULL);
+    crash("all");
+    w.closed = true;
+    take_over("all", RUN_OUTAGE);
+    w.closed = false;
+    h.previous_owner_crashed = false;
+    began_ms = platform_boot_ms();
+    take_over("all", RUN_SUCCEEDED);
+    assert_true(platform_boot_ms() - began_ms >= 30000);
+    assert_non_null(strstr(h.checkpoint, "\"late\":false"));
     scene_check_keys("OldBlogs", "a/1 ");
 }
 
