@@ -263,8 +263,9 @@ static enum write_decision decide_emptied(void *context,
     return WRITE_SKIP;
 }
 
-/* Delete entities of one page. Whether their rule has children determines what
- * is done about an entity that changed since it was read. */
+/* Delete entities of one page. TW_CONFLICT: the parent is lost. Whether their
+ * rule has children determines what is done about an entity that changed since
+ * it was read. */
 static enum tw_err delete_page(void *context, struct match *match,
     const struct entity *const *entities, size_t count, struct err *err)
 {
@@ -279,8 +280,10 @@ static enum tw_err delete_page(void *context, struct match *match,
         .context = held,
         .settled = count_settled,
     };
-    enum tw_err outcome = archive_page(c, rule->table, entities, count, err);
+    enum tw_err outcome = TW_CONFLICT;
 
+    if (!cascade_parent_is_lost(c))
+        outcome = archive_page(c, rule->table, entities, count, err);
     for (size_t i = 0; i < count && outcome == TW_OK; i++) {
         item.operation.entity =
             (struct entity){.partition_key = entities[i]->partition_key,
@@ -419,6 +422,8 @@ static enum run_end walk_and_delete(struct cascade_attempt *c)
     plan.first = c->ahead;
     c->ahead = NULL;
     c->left[0] = '\0';
+    c->parent_lost = false;
+    c->checked_ms = platform_boot_ms();
     if (whole)
         c->run->rounds++;
     c->batch_writer = batch_writer_new(c->run, BATCHES_IN_FLIGHT);
@@ -430,7 +435,9 @@ static enum run_end walk_and_delete(struct cascade_attempt *c)
     stuck = c->last_settle && whole && result.found && !plan.too_early &&
             batch_writer_sequence(c->batch_writer) == 0;
     end_pass(c);
-    c->found = c->last_settle ? result.found : deleted > 0;
+    c->found = c->parent_lost || (c->last_settle ? result.found : deleted > 0);
+    if (c->parent_lost)
+        return RUN_CONTINUES; /* the next pass holds the parent first */
     end = cascade_end_of(c, outcome);
     if (end == RUN_CONTINUES && plan.share && c->run->share >= 0)
         c->run->share = SHARE_OF_PASS;

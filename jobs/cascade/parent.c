@@ -19,8 +19,9 @@
  * the attempt ends with RUN_TRY_AGAIN. */
 #define PARENT_TRIES 20
 
-/* Interval of checks whether another run still owns the parent. */
-#define OTHER_RUN_MS 5000
+/* Interval of checks whose the parent is: while this run waits for another, and
+ * during a pass. */
+#define OWNER_CHECK_MS 5000
 
 #define PHASE_TOMBSTONE "tombstone"
 
@@ -384,7 +385,7 @@ static enum run_end leave_to_other(
         SLICE_ARG(owner));
     c->run->waits_for = RUN_WAITS_FOR_TURN;
     run_wait(c->run, cascade_parent_store(c), c->state.began_ticks,
-        c->state.began_ticks + OTHER_RUN_MS * TICKS_PER_MS);
+        c->state.began_ticks + OWNER_CHECK_MS * TICKS_PER_MS);
     return RUN_WAITING;
 }
 
@@ -659,6 +660,29 @@ enum run_end cascade_hold_parent(struct cascade_attempt *c)
     return RUN_TRY_AGAIN;
 }
 
+bool cascade_parent_is_lost(struct cascade_attempt *c)
+{
+    int64_t now_ms = platform_boot_ms();
+    const struct property *owner;
+    struct slice name = {0};
+    struct err ignored; /* a failure of the store ends the pass elsewhere */
+    struct page page;
+
+    if (c->parent_lost || now_ms - c->checked_ms < OWNER_CHECK_MS)
+        return c->parent_lost;
+    c->checked_ms = now_ms;
+    page_init(&page);
+    if (call_get(c->run->request_pool, cascade_parent_store(c),
+            c->cascade->table, c->partition_key, c->row_key, &page, NULL,
+            &ignored) == TW_OK) {
+        owner = entity_find(&page.entities[0], slice_of(CASCADE_OWNER));
+        c->parent_lost = !owner || !property_text(owner, &page.arena, &name) ||
+                         !slice_is(name, c->owner);
+    }
+    page_done(&page);
+    return c->parent_lost;
+}
+
 /* ---- delete the parent ---- */
 
 /* Delete the parent that was just read. RUN_REPEATS: as for delete_once(). */
@@ -687,6 +711,16 @@ static enum run_end send_delete(struct cascade_attempt *c)
     }
 }
 
+/* Call when all children are deleted, and TablewardRun names another run: it
+ * has marked the parent after this run had deleted it, or it is a run of
+ * another ledger. */
+static void note_left_to_other(struct cascade_attempt *c, struct slice owner)
+{
+    cascade_note(c,
+        "the parent in %s has the tombstone of run %.*s now: left to that run",
+        c->cascade->table, SLICE_ARG(owner));
+}
+
 /* RUN_REPEATS: the parent changed after the read, or the outcome is unknown. A
  * parent that the last pass read and did not write is not read again, and the
  * delete carries the ETag of that read. */
@@ -707,7 +741,7 @@ static enum run_end delete_once(struct cascade_attempt *c)
         note_removed(c);
     tombstone_owner = tombstone_owner_of(c, &owner);
     if (tombstone_owner == TOMBSTONE_OF_OTHER)
-        return check_other(c, owner);
+        note_left_to_other(c, owner);
     if (tombstone_owner != TOMBSTONE_OURS)
         return RUN_CONTINUES; /* the parent was deleted or recreated */
     end = check_values(c);

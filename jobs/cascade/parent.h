@@ -15,6 +15,14 @@
  */
 enum run_end cascade_hold_parent(struct cascade_attempt *c);
 
+/*
+ * cascade_parent_is_lost: call before deletes of a pass. At intervals of some
+ * seconds it reads the parent. True, until the end of the pass: the parent
+ * exists and is not this run's any more, so nothing more may be deleted, and
+ * cascade_hold_parent() decides.
+ */
+bool cascade_parent_is_lost(struct cascade_attempt *c);
+
 /* cascade_delete_parent: makes the last step of a run; after a crash an attempt
  * may begin with it. Deletes the parent if it carries this run's tombstone; a
  * parent that was deleted or created again is left as it is. RUN_SUCCEEDED in

@@ -309,26 +309,56 @@ static void mark_by_other(struct scene *s)
     hosted_put(&s->h, "Channels", "News", "News", MARKED_BY_OTHER);
 }
 
-/* The mark of another run is no sign that the parent was created again: not
- * between two passes, and not before the delete. */
+/* The mark of another run is no sign that the parent was created again. */
 SCENE_TEST(a_parent_that_another_run_has_marked_too_is_not_left_as_new)
 {
-    for (int open = 1; open >= 0; open--)
-        for (int at_delete = 0; at_delete < 2; at_delete++) {
-            begin(s, at_delete ? HEAD PARENT BLOGS : HEAD WAITING BLOGS);
-            put_channel(s, NULL);
-            s->h.other_open = open;
-            if (at_delete) {
-                s->between = mark_by_other;
-                meets(s, CALL_BATCH, "Channels", 2, 2, TW_OK);
-            } else {
-                assert_int_equal(attempt(s), RUN_WAITING);
-                mark_by_other(s);
-            }
-            assert_int_equal(attempt(s), open ? RUN_WAITING : RUN_FAILED);
-            assert_non_null(strstr(s->h.err.text, "quick/other"));
-            assert_string_equal(hosted_dump(&s->h, "Channels"), "News/News ");
-        }
+    for (int open = 1; open >= 0; open--) {
+        begin(s, HEAD WAITING BLOGS);
+        put_channel(s, NULL);
+        s->h.other_open = open;
+        assert_int_equal(attempt(s), RUN_WAITING);
+        mark_by_other(s);
+        assert_int_equal(attempt(s), open ? RUN_WAITING : RUN_FAILED);
+        assert_non_null(strstr(s->h.err.text, "quick/other"));
+        assert_string_equal(hosted_dump(&s->h, "Channels"), "News/News ");
+    }
+}
+
+/* All children are gone, and the other run deletes the parent: this run had
+ * deleted the former one, but has not stored its end. */
+SCENE_TEST(a_parent_that_another_run_marks_before_the_delete_is_left_to_it)
+{
+    begin(s, HEAD PARENT BLOGS);
+    put_channel(s, NULL);
+    s->h.other_open = true;
+    s->between = mark_by_other;
+    meets(s, CALL_BATCH, "Channels", 2, 2, TW_OK);
+    assert_int_equal(attempt(s), RUN_SUCCEEDED);
+    assert_non_null(strstr(s->h.note,
+        "the parent in Channels has the tombstone of run quick/other now"));
+    assert_string_equal(hosted_dump(&s->h, "Channels"), "News/News ");
+}
+
+static void create_anew(struct scene *s)
+{
+    s->between = NULL;
+    hosted_remove(&s->h, "Channels", "News", "News");
+    hosted_put(&s->h, "Channels", "News", "News", NULL);
+    virtual_sleep(5000);
+}
+
+/* Another run has deleted the parent, as a child of its own parent. */
+SCENE_TEST(a_parent_created_again_during_a_pass_ends_the_pass)
+{
+    begin(s, HEAD PARENT BLOGS);
+    hosted_put(&s->h, "Channels", "News", "News", NULL);
+    hosted_fill(&s->h, "Blogs", "News", 6000);
+    s->between = create_anew;
+    meets(s, CALL_SCAN, "Blogs", 4, 4, TW_OK);
+    assert_int_equal(attempt(s), RUN_SUCCEEDED);
+    assert_non_null(strstr(s->h.note, "created again"));
+    assert_in_range(hosted_count(&s->h, "Blogs"), 1000, 5000);
+    assert_string_equal(hosted_json(&s->h, "Channels", "News", "News"), "{}");
 }
 
 SCENE_TEST(another_run_of_which_nothing_is_known_is_an_outage)
