@@ -181,6 +181,26 @@ YAML
     says 'job delete-channel: archive: .*kept is not a folder'
 }
 
+# Another default store: the ledger stays where it was. A second name of its file
+# is no other ledger.
+check_online_finds_a_ledger_left_behind() {
+    cat >ledgers.yaml <<'YAML'
+stores: {main: {embedded: ledger.db}, same: {embedded: ./ledger.db}, second: {embedded: second.db}}
+default_store: main
+jobs: {again: {kind: copy, from: {table: Blogs}, to: {table: Copies}}}
+YAML
+    echo '{"PartitionKey":"p","RowKey":"r"}' >one.jsonl
+    run 0 import Blogs one.jsonl --config ledgers.yaml
+    run 0 import Blogs one.jsonl --store second --config ledgers.yaml
+    run 0 run again --yes --config ledgers.yaml
+    run 0 check --online --config ledgers.yaml
+    grep 'has a ledger too' err && fail "the ledger counts as another one"
+    sed 's/default_store: main/default_store: second/' ledgers.yaml >new.yaml
+    run 0 check --online --config new.yaml
+    says 'warning: store main has a ledger too .table TablewardRuns., .* is in store second'
+    says 'warning: store same has a ledger too'
+}
+
 # Commands inside and outside of it use one file in turns.
 a_time_namespace_moves_no_clock() {
     if ! unshare -T --boottime 1000000 true 2>/dev/null; then
@@ -2505,6 +2525,7 @@ help_says_what_a_configuration_may_hold
 no_configuration_is_78
 init_writes_what_works
 check_online_wants_what_the_jobs_need
+check_online_finds_a_ledger_left_behind
 check_reads_the_files_of_credentials
 check_warns_of_one_account_under_two_hosts
 a_time_namespace_moves_no_clock check_online_wants_what_the_jobs_need

@@ -821,6 +821,92 @@ BENCH_TEST(a_reload_with_the_same_queues_warns_of_none)
     assert_int_equal(log_of_reload(bench, read_again_with_slots, WERE_READ), 0);
 }
 
+/* ---- a reload, and the store of the ledger ---- */
+
+static struct bench_store reload_store;
+static struct store *reload_list[1];
+static const char *reload_names[1];
+static struct job_stores reload_stores;
+
+/* The store has another name, "second". */
+static struct definition *read_again_renamed(void *context)
+{
+    struct definition *definition = read_again_with_slots(context);
+
+    reload_list[0] = &reload_store.store;
+    reload_names[0] = "second";
+    reload_stores = reload_bench->stores;
+    reload_stores.stores = reload_list;
+    reload_stores.names = reload_names;
+    definition->stores = &reload_stores;
+    return definition;
+}
+
+static _Atomic bool judged;
+
+static void note_judged(void *context, const struct definition *accepted)
+{
+    atomic_store(&judged, true);
+}
+
+static bool is_judged(struct workbench *bench)
+{
+    return atomic_load(&judged);
+}
+
+/* How often the log has text when the ledger is in reload_store after a
+ * reload. */
+static unsigned log_of_other_store(struct workbench *bench, const char *text)
+{
+    struct consumer_options options = {
+        .definition = definition_hold(&bench->definition),
+        .reload = read_again_renamed,
+        .reloaded = note_judged,
+        .context = bench};
+
+    reload_bench = bench;
+    reload_slots = bench->setup.slots;
+    atomic_store(&judged, false);
+    service_start(&service, &options);
+    workbench_log_begin();
+    consumer_reload(service.consumer);
+    workbench_wait(bench, is_judged);
+    stop();
+    assert_int_equal(atomic_load(&reload_definition.references), 0);
+    return workbench_log_end(text);
+}
+
+BENCH_TEST(a_reload_with_another_ledger_is_refused)
+{
+    workbench_open_store(bench, "second", &reload_store);
+    assert_int_equal(
+        log_of_other_store(bench,
+            "error worker: the new configuration is refused, and the old one "
+            "stays: store 'second' is another account or file than that of the "
+            "ledger, store 'main' so far: runs, closed jobs and locks do not "
+            "move; restart the worker if another ledger is meant"),
+        1);
+    store_close(reload_store.inner);
+}
+
+BENCH_TEST(a_reload_may_rename_the_store_of_the_ledger)
+{
+    bench->wrapped.store.capabilities.identity = "file";
+    reload_store = bench->wrapped;
+    reload_store.store.name = "second";
+    assert_int_equal(log_of_other_store(bench, "configuration reloaded"), 1);
+}
+
+/* The ledger's account is reached by another host name, a private endpoint for
+ * example. */
+BENCH_TEST(a_reload_may_name_another_host_of_the_ledgers_account)
+{
+    bench->wrapped.store.capabilities.cloud_account = "account@cloud";
+    reload_store = bench->wrapped;
+    reload_store.store.capabilities.identity = "account.private.example.com";
+    assert_int_equal(log_of_other_store(bench, "configuration reloaded"), 1);
+}
+
 BENCH_TEST(a_reload_with_more_slots_starts_more_runs)
 {
     reload_bench = bench;

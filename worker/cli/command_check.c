@@ -127,7 +127,8 @@ const struct command command_check = {
         "must be "
         "set, and a file that it\nnames for a credential must hold one, if it "
         "can be read here. --online also reports\neach missing permission on "
-        "a table or queue, and a wrong clock. Nothing is written.\n",
+        "a table or queue, a wrong clock, and a ledger in another store\nthan "
+        "the configured one. Nothing is written.\n",
     .only_reads = true,
     .options = OPTIONS,
     .run = run,

@@ -34,7 +34,9 @@ static const struct setting ROOT_KEYS[] = {
     {.key = "default_store",
         .type = SETTING_NODE,
         .offset = SETTING_FIELD(struct root, default_store),
-        .help = "the store of tables without `store:`"},
+        .help =
+            "the store of tables without `store:`, and of queues and ledger "
+            "unless `worker:` has `store:`"},
     {.key = "stores",
         .type = SETTING_NODE,
         .offset = SETTING_FIELD(struct root, stores),

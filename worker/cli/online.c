@@ -351,6 +351,37 @@ static bool reach(
     return code == TW_OK || code == TW_FORBIDDEN;
 }
 
+/* Is the store at index `store`, which is open, the one of the ledger, under
+ * any name? */
+static bool is_of_ledger(struct load *load, size_t store)
+{
+    size_t ledger = load->setup.store;
+    struct err ignored;
+
+    return load_store(load, ledger, false, &ignored) == TW_OK &&
+           store_is_one(load->open[store], load->open[ledger]);
+}
+
+/* Warn of a ledger in another store than the configured one, left behind by a
+ * change of `store:` or `default_store:`, or kept by another configuration. */
+static void warn_of_other_ledger(struct online *online, size_t store)
+{
+    struct load *load = online->session->load;
+    struct probe probe = {.online = online, .name = LEDGER_TABLE};
+    struct err ignored;
+
+    if (load->setup.store >= load->stores.count)
+        return;
+    if (is_of_ledger(load, store) ||
+        ask(online, read_table, &probe, &ignored) != TW_OK)
+        return;
+    say("warning: store %s has a ledger too (table " LEDGER_TABLE "), and this "
+        "configuration's is in store %s: the runs, closed jobs and locks in "
+        "store %s are not known here, and do not move with `store:` of "
+        "`worker:` or `default_store:`",
+        online->name, load->stores.names[load->setup.store], online->name);
+}
+
 static void check_store(
     struct online *online, size_t store, const struct tables *tables)
 {
@@ -361,6 +392,7 @@ static void check_store(
     for (size_t i = 0; i < tables->count; i++)
         if (tables->list[i].store == store)
             check_table(online, &tables->list[i]);
+    warn_of_other_ledger(online, store);
     for (size_t i = 0; i < setup->queue_count && setup->store == store; i++) {
         check_queue(online, setup->queues[i].name);
         check_queue(online, setup->queues[i].poison_queue);

@@ -521,6 +521,23 @@ static enum tw_err check_store(
     return TW_OK;
 }
 
+/* TW_INVALID: the new configuration has another ledger. The runs, closed jobs
+ * and locks of the present one would be forgotten while its runs continue. */
+static enum tw_err check_ledger(const struct consumer *consumer,
+    const struct definition *definition, struct err *err)
+{
+    const struct store *store = definition_store(definition);
+    const struct store *former = definition_store(consumer->definition);
+
+    if (store_is_one(store, former))
+        return TW_OK;
+    return err_fail(err, TW_INVALID,
+        "store '%s' is another account or file than that of the ledger, store "
+        "'%s' so far: runs, closed jobs and locks do not move; restart the "
+        "worker if another ledger is meant",
+        store->name, former->name);
+}
+
 static void reload(struct consumer *consumer)
 {
     const struct consumer_options *options = &consumer->options;
@@ -536,7 +553,8 @@ static void reload(struct consumer *consumer)
     if (consumer->ready)
         notify_reloading(options->notify);
     definition = options->reload(options->context);
-    is_usable = definition && check_store(definition, &err) == TW_OK;
+    is_usable = definition && check_store(definition, &err) == TW_OK &&
+                check_ledger(consumer, definition, &err) == TW_OK;
     consumer->reload_refused = !is_usable;
     if (options->reloaded)
         options->reloaded(options->context, is_usable ? definition : NULL);

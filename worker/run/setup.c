@@ -35,7 +35,9 @@ static const struct setting worker_table[] = {
     {.key = "store",
         .type = SETTING_TEXT,
         .offset = RAW(store),
-        .help = "the store of queues and ledger; default: the default store"},
+        .help =
+            "the store of queues and ledger, which does not move to another "
+            "store by itself; default: the default store"},
     {.key = "queues",
         .type = SETTING_NODE,
         .offset = RAW(queues),

@@ -842,6 +842,15 @@ const char *store_account(const struct store *store)
                                         : store->name;
 }
 
+bool store_is_one(const struct store *a, const struct store *b)
+{
+    const char *one = a->capabilities.cloud_account,
+               *other = b->capabilities.cloud_account;
+
+    return strcmp(store_account(a), store_account(b)) == 0 ||
+           (one && other && strcmp(one, other) == 0);
+}
+
 void store_share_credential(struct store *store, struct store *former)
 {
     if (store != former && store->ops == former->ops &&

@@ -414,6 +414,10 @@ TW_MUST_USE enum tw_err store_queue_count(struct store *store,
  * Borrowed from store. */
 const char *store_account(const struct store *store);
 
+/* store_is_one: are both the same embedded file, or the same account, under
+ * whatever host name? */
+bool store_is_one(const struct store *a, const struct store *b);
+
 /*
  * store_share_credential: call when `store` replaces former because the
  * configuration was read again, before another thread uses store. From now on
