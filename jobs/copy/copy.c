@@ -21,6 +21,7 @@
 #include "jobs/engine/difference.h"
 #include "jobs/engine/probe.h"
 #include "jobs/engine/run.h"
+#include "jobs/jobs.h"
 #include "worker/base/log.h"
 #include "worker/base/mem.h"
 #include "worker/base/platform.h"
@@ -383,6 +384,58 @@ static void *copy_load(const struct yaml_node *node, struct job_loader *loader)
     return copy_rules_load(node, loader);
 }
 
+static bool copies_to(
+    const struct copy_rules *rules, const struct table_ref *table_ref)
+{
+    for (size_t i = 0; i < rules->target_count; i++)
+        if (table_ref_same(&rules->targets[i].table_ref, table_ref))
+            return true;
+    return false;
+}
+
+/* Returns the first table, other than the source's, to which rules copies and
+ * from which back copies to the source's; NULL: none. */
+static const struct table_ref *copied_back(
+    const struct copy_rules *rules, const struct copy_rules *back)
+{
+    for (size_t i = 0; i < rules->target_count; i++) {
+        const struct copying_target *target = &rules->targets[i];
+
+        if (!copy_rules_is_index(rules, target) &&
+            table_ref_same(&target->table_ref, &back->from) &&
+            copies_to(back, &rules->from))
+            return &target->table_ref;
+    }
+    return NULL;
+}
+
+/* Warns of jobs that copy in the opposite direction. Their sources are foreign
+ * entities at the destination, which are replaced even if the source is an
+ * older copy of them. */
+static void copy_link(const struct job *job, const struct jobs *jobs,
+    struct arena *arena, struct problems *problems)
+{
+    const struct copy_rules *rules = job->settings;
+
+    (void)arena;
+    for (size_t i = 0; i < jobs->count; i++) {
+        const struct job *other = &jobs->list[i];
+        const struct table_ref *to = other->kind == &copy_kind
+                                         ? copied_back(rules, other->settings)
+                                         : NULL;
+
+        if (to && rules->on_conflict == COPY_CONFLICT_REPLACE)
+            problems_warn(problems, job->mark,
+                "job %s copies %s to %s%s with on_conflict: replace, and job "
+                "%s copies the other way: what the application writes there "
+                "is overwritten with older copies of it; run job %s only while "
+                "the application does not write there",
+                job->name, rules->from.table, to->table,
+                to->store == rules->from.store ? "" : " in another store",
+                other->name, job->name);
+    }
+}
+
 static void copy_explain(const struct job *job, struct buf *to)
 {
     copy_rules_explain(job->settings, to);
@@ -434,6 +487,7 @@ const struct kind copy_kind = {
     .table_job = true,
     .sections = SECTIONS,
     .load = copy_load,
+    .link = copy_link,
     .accept = copy_accept,
     .explain = copy_explain,
     .tables = copy_tables,

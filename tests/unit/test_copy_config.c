@@ -83,6 +83,46 @@ static void note_table(
         to, "%s %zu/%s ", access == JOB_READS ? "read" : "write", store, table);
 }
 
+#define WAY(name, from, to, more)                                              \
+    name ": {kind: copy, from: {table: " from "}, to: " to more "}\n"
+
+LOADING_TEST(replacing_in_both_directions_is_warned_of)
+{
+    loading_good(
+        l, WAY("fwd", "Old", "{table: New}", "") WAY("back", "New",
+               "[{table: Third}, {table: old}]", ", on_conflict: replace"));
+    assert_int_equal(l->problems.warnings, 1);
+    assert_true(loading_says(l,
+        "job back copies New to old with on_conflict: replace, and job fwd "
+        "copies the other way: what the application writes there is "
+        "overwritten with older copies of it"));
+    loading_good(l, WAY("fwd", "Old", "{store: other, table: Old}",
+                        ", on_conflict: replace") "back: {kind: copy, from: "
+                                                  "{store: other, table: Old}, "
+                                                  "to: {table: Old}, "
+                                                  "on_conflict: replace}\n");
+    assert_int_equal(l->problems.warnings, 2);
+    assert_true(loading_says(l, "job fwd copies Old to Old in another store"));
+    assert_true(loading_says(l, "job back copies Old to Old in another store"));
+}
+
+LOADING_TEST(copies_that_replace_nothing_of_each_other_are_not_warned_of)
+{
+    loading_good(l, WAY("fwd", "Old", "{table: New}", "")
+                        WAY("back", "New", "{table: Old}", ""));
+    assert_int_equal(l->problems.warnings, 0);
+    loading_good(l,
+        WAY("one", "Old", "{table: New}", ", on_conflict: replace")
+            WAY("two", "New", "{table: Third}", ", on_conflict: replace"));
+    assert_int_equal(l->problems.warnings, 0);
+    /* Two indexes: no job reads a row of an index as a source. */
+    loading_good(
+        l, WAY("one", "Old", "{table: Old, row_key: \"a{N}\"}",
+               ", on_conflict: replace") WAY("two", "Old",
+               "{table: Old, row_key: \"b{N}\"}", ", on_conflict: replace"));
+    assert_int_equal(l->problems.warnings, 0);
+}
+
 LOADING_TEST(a_job_names_its_tables)
 {
     struct buf text;
