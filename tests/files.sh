@@ -485,6 +485,31 @@ a_backup_by_export_is_restored() {
     grep -q '"Id":"open"' out && fail "the import revives a run"
 }
 
+# It knows tables by the identity of their file.
+a_ledger_is_restored_into_a_new_file() {
+    rm -rf live.db* lost
+    cp live.yaml steps.yaml
+    cat >>steps.yaml <<'YAML'
+  up: {kind: schema-upgrade, table: Blogs, version: {property: V, absent: 1}, versions: [{to: 2, steps: [{rename: {property: Views, to: Seen}}]}]}
+YAML
+    TABLEWARD_CONFIG=steps.yaml FOLDER=lost
+    run 0 import Blogs a.jsonl
+    run 0 run up --yes
+    run 0 run copies --yes
+    guide_does 'Any store, Azure too'
+    IDENTITY=$(sed -n 's/.*"!steps".*"Account":"\([0-9a-f]\{32\}\)".*/\1/p' \
+        lost/TablewardRuns.jsonl)
+    export IDENTITY
+    rm -rf live.db*
+    guide_does 'A new file in place of a lost one'
+    guide_does 'Restoring an export'
+    run 0 run copies --yes
+    sed -i 's/to: Seen/to: Read/' steps.yaml
+    run 1 run up --yes
+    says 'the steps of version 2 have changed'
+    TABLEWARD_CONFIG=live.yaml
+}
+
 # The rows of an index name the account in which they were written.
 an_index_is_restored_into_another_store() {
     for name in shoes boots; do
@@ -563,5 +588,6 @@ a_backup_of_a_running_store_is_restored
 a_backup_of_a_stopped_store_is_restored
 a_file_of_a_former_release_is_shortened
 a_backup_by_export_is_restored
+a_ledger_is_restored_into_a_new_file
 echo "files: $passed passed, $failed failed"
 [ "$failed" -eq 0 ]
