@@ -17,6 +17,9 @@
 
 #define MAX_WIDTH 64
 
+/* At most so much of a filter is shown at a mistake. */
+#define SHOWN_MAX_BYTES ((size_t)64)
+
 struct piece {
     size_t offset; /* offset of the piece in template->source */
     struct slice literal;
@@ -616,16 +619,24 @@ static enum tw_err render_piece(const struct template *template,
 }
 
 /* Check a rendered filter, because a value may be invalid at its position, as
- * in datetime'{x}'. */
+ * in datetime'{x}'. Arguments are shown, values of an entity are not. */
 static enum tw_err check_rendered(const struct template *template,
     const struct buf *to, size_t start, struct err *err)
 {
+    enum tw_err result;
+    struct slice shown;
     size_t offset;
 
     if (!template->is_filter || template_is_constant(template) || to->overflow)
         return TW_OK;
-    return filter_check(
+    result = filter_check(
         (struct slice){to->at + start, to->len - start}, &offset, err);
+    if (result == TW_OK || template->reads_entity)
+        return result;
+    shown = (struct slice){to->at + start + offset, to->len - start - offset};
+    shown = text_cut(shown, SHOWN_MAX_BYTES);
+    err_prefix(err, "at \"%.*s\"", SLICE_ARG(shown));
+    return result;
 }
 
 enum tw_err template_render(const struct template *template,

@@ -531,9 +531,24 @@ FIXTURE_TEST(checks_typed_constants_in_filters)
             "D ge datetime'2024-01-01T00:00:00Z'"},
         {"G eq guid'{Guid}' or(B eq X'{n}0')",
             "G eq guid'c9da6455-213d-42c9-9a79-3e9149a57833' or(B eq X'50')"});
-    FAILS(true, {"D ge datetime'{channel}'", "a datetime is written"},
+    FAILS(true,
+        {"D ge datetime'{channel}'",
+            "at \"datetime'Football'\": a datetime is written"},
         {"G eq guid'{Evil}'", "a guid is written"},
         {"B eq binary'{n}'", "two digits a byte"});
+}
+
+FIXTURE_TEST(a_mistake_in_a_filter_shows_no_property)
+{
+    const struct template *template = compile("D ge datetime'{Title}'", true);
+    struct err err = {{0}};
+    struct buf text;
+
+    buf_init(&text, 4096);
+    assert_int_equal(
+        template_render(template, &args, &entity, &text, &err), TW_INVALID);
+    assert_ptr_equal(strstr(err.text, "a datetime is written"), err.text);
+    buf_done(&text);
 }
 
 /* Whatever the value is, the filter has one constant there, and the comparison
