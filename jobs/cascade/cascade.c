@@ -117,7 +117,7 @@ static enum run_end wait_for_settle(struct cascade_attempt *c)
 {
     int64_t at_ticks = next_settle_ticks(c);
 
-    if ((c->found && settles_due(c) > 0) ||
+    if (c->parent_lost || (c->found && settles_due(c) > 0) ||
         at_ticks <= cascade_service_ticks(c))
         return RUN_CONTINUES;
     cascade_save(c, NULL, true);

@@ -332,8 +332,7 @@ static enum run_end end_run(struct copy_work *work)
             (long long)failed);
         return fail(work);
     }
-    work->run->closes_job =
-        atomic_load(&work->run->finish) != RUN_NOT_FINISHING;
+    work->run->closes_job = work->rounds.stage == ROUNDS_FINISHING;
     return RUN_SUCCEEDED;
 }
 

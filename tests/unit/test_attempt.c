@@ -2044,9 +2044,9 @@ static void end_unseen(struct workbench *bench, const char *id)
     assert_ok(workbench_store_run(bench, run));
 }
 
-BENCH_SCRIPT(works_for_31_s)
+BENCH_SCRIPT(works_for_34_s)
 {
-    virtual_sleep(31000);
+    virtual_sleep(34000);
     return RUN_SUCCEEDED;
 }
 
@@ -2068,9 +2068,38 @@ VIRTUAL_BENCH_TEST(a_run_keeps_a_lock_that_it_took_over_just_before)
         assert_int_equal(attempt_id(bench, id, false).end, ATTEMPT_RUN_ENDED);
         assert_int_equal(lock_rows(bench), 1);
     }
-    bench->script = works_for_31_s;
+    /* Nor does a message of the run that has ended release it. */
+    workbench_put(bench, BENCH_QUEUE, "wake-up");
+    assert_int_equal(attempt_id(bench, "r3", false).end, ATTEMPT_RUN_ENDED);
+    assert_int_equal(lock_rows(bench), 1);
+    bench->script = works_for_34_s;
     assert_int_equal(attempt_id(bench, "r4", false).end, ATTEMPT_RUN_ENDED);
     assert_int_equal(lock_rows(bench), 0);
+}
+
+BENCH_SCRIPT(waits_for_its_turn)
+{
+    run->waits_for = RUN_WAITS_FOR_TURN;
+    run->resumes_ticks = platform_wall_ticks() + 5 * TICKS_PER_S;
+    (void)err_fail(err, TW_CONFLICT, "waits for its turn: run other has it");
+    return RUN_WAITING;
+}
+
+/* A cascade, whose parent another run is deleting. */
+VIRTUAL_BENCH_TEST(a_run_says_since_when_it_waits_for_another)
+{
+    struct ledger_run *run;
+    int64_t since_ticks = platform_wall_ticks();
+
+    bench->script = waits_for_its_turn;
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_DEFERRED);
+        virtual_sleep(5000);
+    }
+    run = workbench_stored(bench, JOB, "r1");
+    assert_true(slice_is(run->waits_for, LEDGER_WAITS_FOR_TURN));
+    assert_true(slice_is(run->error, "waits for its turn: run other has it"));
+    assert_true(run->waits_since_ticks <= since_ticks + TICKS_PER_S);
 }
 
 BENCH_SCRIPT(need_not_wait)

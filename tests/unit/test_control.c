@@ -321,6 +321,26 @@ VIRTUAL_BENCH_TEST(retry_keeps_checkpoint_and_time_of_request)
     assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
 }
 
+/* Rule A4: a retry may come within 30 s of the crash. */
+VIRTUAL_BENCH_TEST(retry_keeps_that_the_last_owner_crashed)
+{
+    static const int32_t SILENT[] = {0, 1, 7};
+    struct ledger_run *run;
+    struct err err;
+
+    leave_failed(bench);
+    for (size_t i = 0; TEST_EACH(i, SILENT); i++) {
+        run = workbench_stored(bench, JOB, "r1");
+        run->state = LEDGER_FAILED;
+        run->silent = SILENT[i];
+        assert_ok(workbench_store_run(bench, run));
+        assert_ok(control_retry(&bench->definition, slice_of(JOB),
+            slice_of("r1"), true, &retried, &err));
+        run = workbench_stored(bench, JOB, "r1");
+        assert_int_equal(run->silent, SILENT[i] > 0);
+    }
+}
+
 /* What would be deleted now is not what was accepted when the run began. */
 VIRTUAL_BENCH_TEST(retry_accepts_no_deletes)
 {

@@ -217,6 +217,7 @@ VIRTUAL_BENCH_TEST(only_the_end_of_a_run_frees_its_locks)
         store_run(bench, "a", "1", cases[i].run_state, 1);
         assert_int_equal(take(bench, &b, "1", 2), cases[i].outcome);
         assert_true(taken_over == (cases[i].outcome == LOCKS_TAKEN));
+        virtual_sleep(34000);
         release(bench, "a", "1");
         release(bench, "b", "1");
     }
@@ -407,6 +408,7 @@ VIRTUAL_BENCH_TEST(a_ledger_that_is_busy_is_waited_for)
         assert_int_equal(take(bench, &b, "1", 2), LOCKS_TAKEN);
         bench->fate_count = 0;
         workbench_meets(bench, calls[i], 1, 1, BENCH_THROTTLE);
+        virtual_sleep(34000);
         release(bench, "b", "1");
         bench->fate_count = 0;
         assert_int_equal(rows(bench, ""), 0);

@@ -276,16 +276,12 @@ static void end_unwritten(struct attempt *attempt, const char *what)
  * A4). A run that succeeded has waited for its late requests. Any other run
  * that may have late requests keeps its locks. The next run that needs such a
  * lock then finds that its owner has ended, and waits until no late request can
- * arrive. A lock that was taken over is kept for as long, because not every
- * kind waits.
+ * arrive.
  */
 static bool may_release_locks(const struct attempt *attempt)
 {
     const struct ledger_run *run = &attempt->lease.run;
 
-    if (attempt->took_locks_over &&
-        platform_boot_ms() - attempt->begun_ms < STORE_LATE_REQUEST_MS)
-        return false;
     return run->state == LEDGER_SUCCEEDED ||
            (run->attempt <= 1 && !attempt->indeterminate);
 }
@@ -709,6 +705,8 @@ static void end_waiting(struct attempt *attempt)
         attempt->result->for_cause = true;
     }
     ledger_set_error(&attempt->lease.run, for_turn ? attempt->err.text : "");
+    if (for_turn)
+        keep_held_since(attempt, LEDGER_WAITS_FOR_TURN);
     end_deferred(attempt, waits[attempt->run.waits_for], resumes_at(attempt));
     if (attempt->result->end != ATTEMPT_DEFERRED)
         return;

@@ -1169,7 +1169,8 @@ static enum tw_err set_queued_again(struct asking *asking,
         outcome = ledger_move(run, LEDGER_QUEUED, err);
     if (outcome != TW_OK)
         return outcome;
-    run->failures = run->silent = run->failed_logged = 0;
+    run->failures = run->failed_logged = 0;
+    run->silent = ledger_takes_over(run) ? 1 : 0;
     run->error = run->failed_entities = (struct slice){0};
     /* PoisonId and PoisonReceipt are kept, because a repeated `retry` deletes
      * the present poison copy by them. And if the run ends badly again, the

@@ -587,14 +587,22 @@ static size_t add_left(
     return count;
 }
 
-/* Add deletes of the run's wants and, if locks_too is true, of its locks. */
+/* May requests of the run from which the lock was taken over still arrive? */
+static bool may_be_late(const struct locking *l, int64_t taken_over_ticks)
+{
+    return taken_over_ticks > 0 && taken_over_ticks + LATE_TICKS > l->now_ticks;
+}
+
+/* Add deletes of the run's wants and, if locks_too is true, of its locks,
+ * except those that may_be_late() concerns: not every kind waits. */
 static size_t add_deletes(struct locking *l, struct operation *operations,
     size_t count, bool locks_too)
 {
     for (size_t i = 0; i < l->row_count; i++) {
         const struct row *row = &l->rows[i];
 
-        if (!is_mine(l, row) || !(row->is_want || locks_too))
+        if (!is_mine(l, row) || !(row->is_want || locks_too) ||
+            may_be_late(l, row->taken_over_ticks))
             continue;
         operations[count].type = OPERATION_DELETE;
         entity_init(&operations[count].entity, &l->arena,
@@ -709,15 +717,11 @@ static void end(struct locking *l)
     arena_done(&l->arena);
 }
 
-/* May requests of a run whose lock was taken over still arrive? */
-static bool may_be_late(const struct locking *l)
+static bool took_over(const struct locking *l)
 {
-    for (size_t i = 0; i < l->need_count; i++) {
-        int64_t since = l->needs[i].taken_over_ticks;
-
-        if (since > 0 && since + LATE_TICKS > l->now_ticks)
+    for (size_t i = 0; i < l->need_count; i++)
+        if (may_be_late(l, l->needs[i].taken_over_ticks))
             return true;
-    }
     return false;
 }
 
@@ -746,7 +750,7 @@ enum locks_outcome locks_take(
     if (outcome == LOCKS_TAKEN && l.source_count > 0)
         outcome = check_tables(&l);
     *ret_taken_over =
-        (outcome == LOCKS_TAKEN || outcome == LOCKS_CLOSED) && may_be_late(&l);
+        (outcome == LOCKS_TAKEN || outcome == LOCKS_CLOSED) && took_over(&l);
     end(&l);
     return outcome;
 }

@@ -112,7 +112,9 @@ enum locks_outcome locks_take(
     const struct locks_request *request, bool *ret_taken_over, struct err *err);
 
 /* locks_release: delete the wants of an ended run and, if locks_too is true,
- * its locks. If that fails, the next run that needs the locks replaces them. */
+ * its locks, except those that it took over so recently that requests of the
+ * former run may still arrive. If that fails, the next run that needs the locks
+ * replaces them. */
 void locks_release(struct store *store, const struct deadline *deadline,
     struct slice job, struct slice id, bool locks_too);
 
