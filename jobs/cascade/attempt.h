@@ -47,8 +47,8 @@ struct cascade_attempt {
     struct page parent;    /* the parent as last read */
     bool parent_is_ours;   /* the last read found this run's tombstone, and this
                               run wrote nothing since */
-    bool parent_lost;      /* see cascade_parent_is_lost() */
-    int64_t checked_ms;    /* platform_boot_ms() when that was last checked */
+    bool parent_lost;      /* set by cascade_watch_parent() for this pass */
+    int64_t checked_ms;    /* platform_boot_ms() when it last read the parent */
     bool tombstone_sent;   /* this attempt sent its tombstone and got no
                               response, or an earlier one had archived the
                               parent and may have sent it */

@@ -282,7 +282,8 @@ static enum tw_err delete_page(void *context, struct match *match,
     };
     enum tw_err outcome = TW_CONFLICT;
 
-    if (!cascade_parent_is_lost(c))
+    cascade_watch_parent(c);
+    if (!c->parent_lost)
         outcome = archive_page(c, rule->table, entities, count, err);
     for (size_t i = 0; i < count && outcome == TW_OK; i++) {
         item.operation.entity =

@@ -6,8 +6,7 @@
  *
  *   {"version":1,"laid":T,"began":T,"not_before":T,"found":true,
  *    "crashed":true,"archived":true,"removed":true,"waited":true,
- *    "values":"HEX",
- *    "path":[...]}
+ *    "values":"HEX","path":[...]}
  */
 #include "jobs/cascade/checkpoint.h"
 

@@ -34,18 +34,20 @@ enum tombstone_owner {
     TOMBSTONE_OF_OTHER,    /* TablewardRun names another run. The tombstone may
                               have the properties of another job */
     TOMBSTONE_OWNER_ENDED, /* the parent carries no tombstone, or one without
-                              an owner */
+                              an owner, or not all of this job's properties */
 };
 
-/* *ret: the parent's value of TablewardRun, whether or not the parent has the
- * tombstone's properties. False: the parent has no such value. */
-static bool parent_owner(struct cascade_attempt *c, struct slice *ret)
+/* *ret: the value of TablewardRun of the parent as it was read into page,
+ * whether or not it has the tombstone's properties. False: there is no such
+ * value. */
+static bool owner_in(struct page *page, struct slice *ret)
 {
-    const struct entity *parent = cascade_parent(c);
     const struct property *owner =
-        parent ? entity_find(parent, slice_of(CASCADE_OWNER)) : NULL;
+        page->count > 0
+            ? entity_find(&page->entities[0], slice_of(CASCADE_OWNER))
+            : NULL;
 
-    return owner && property_text(owner, &c->parent.arena, ret);
+    return owner && property_text(owner, &page->arena, ret);
 }
 
 static bool has_tombstone(const struct cascade_attempt *c)
@@ -73,18 +75,23 @@ static enum tombstone_owner tombstone_owner_of(
 {
     if (!cascade_parent(c))
         return TOMBSTONE_NONE;
-    if (!parent_owner(c, ret_owner))
+    if (!owner_in(&c->parent, ret_owner))
         return TOMBSTONE_OWNER_ENDED;
     if (!slice_is(*ret_owner, c->owner))
         return TOMBSTONE_OF_OTHER;
     return has_tombstone(c) ? TOMBSTONE_OURS : TOMBSTONE_OWNER_ENDED;
 }
 
+static enum tw_err get_parent(struct cascade_attempt *c, struct page *page,
+    int64_t *ret_ticks, struct err *err)
+{
+    return call_get(c->run->request_pool, cascade_parent_store(c),
+        c->cascade->table, c->partition_key, c->row_key, page, ret_ticks, err);
+}
+
 enum tw_err cascade_read_parent(struct cascade_attempt *c, int64_t *ret_ticks)
 {
-    enum tw_err outcome = call_get(c->run->request_pool,
-        cascade_parent_store(c), c->cascade->table, c->partition_key,
-        c->row_key, &c->parent, ret_ticks, c->err);
+    enum tw_err outcome = get_parent(c, &c->parent, ret_ticks, c->err);
 
     c->parent_is_ours = false;
     return outcome == TW_NOT_FOUND ? TW_OK : outcome;
@@ -440,7 +447,7 @@ static bool is_marked_otherwise(struct cascade_attempt *c)
 {
     struct slice owner;
 
-    return parent_owner(c, &owner) && slice_is(owner, c->owner) &&
+    return owner_in(&c->parent, &owner) && slice_is(owner, c->owner) &&
            !has_tombstone(c);
 }
 
@@ -660,27 +667,20 @@ enum run_end cascade_hold_parent(struct cascade_attempt *c)
     return RUN_TRY_AGAIN;
 }
 
-bool cascade_parent_is_lost(struct cascade_attempt *c)
+void cascade_watch_parent(struct cascade_attempt *c)
 {
     int64_t now_ms = platform_boot_ms();
-    const struct property *owner;
-    struct slice name = {0};
+    struct slice owner = {0};
     struct err ignored; /* a failure of the store ends the pass elsewhere */
     struct page page;
 
     if (c->parent_lost || now_ms - c->checked_ms < OWNER_CHECK_MS)
-        return c->parent_lost;
+        return;
     c->checked_ms = now_ms;
     page_init(&page);
-    if (call_get(c->run->request_pool, cascade_parent_store(c),
-            c->cascade->table, c->partition_key, c->row_key, &page, NULL,
-            &ignored) == TW_OK) {
-        owner = entity_find(&page.entities[0], slice_of(CASCADE_OWNER));
-        c->parent_lost = !owner || !property_text(owner, &page.arena, &name) ||
-                         !slice_is(name, c->owner);
-    }
+    if (get_parent(c, &page, NULL, &ignored) == TW_OK)
+        c->parent_lost = !owner_in(&page, &owner) || !slice_is(owner, c->owner);
     page_done(&page);
-    return c->parent_lost;
 }
 
 /* ---- delete the parent ---- */

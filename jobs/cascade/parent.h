@@ -16,12 +16,12 @@
 enum run_end cascade_hold_parent(struct cascade_attempt *c);
 
 /*
- * cascade_parent_is_lost: call before deletes of a pass. At intervals of some
- * seconds it reads the parent. True, until the end of the pass: the parent
- * exists and is not this run's any more, so nothing more may be deleted, and
+ * cascade_watch_parent: call before deletes of a pass. Reads the parent at
+ * intervals of some seconds. Sets c->parent_lost if the parent exists and is
+ * not this run's any more. Then this pass may delete nothing more, and
  * cascade_hold_parent() decides.
  */
-bool cascade_parent_is_lost(struct cascade_attempt *c);
+void cascade_watch_parent(struct cascade_attempt *c);
 
 /* cascade_delete_parent: makes the last step of a run; after a crash an attempt
  * may begin with it. Deletes the parent if it carries this run's tombstone; a

@@ -365,12 +365,6 @@ hold_parent:
         :: else
         fi;
 #endif
-#ifndef NO_GIVING_WAY
-        if
-        :: holder != TOMBSTONE_NONE && laid -> goto spared
-        :: else
-        fi;
-#endif
 #ifndef NO_OTHER_RUN
         if
         :: holder == TOMBSTONE_OF_OTHER -> open = !ended[tombstone]
@@ -378,6 +372,12 @@ hold_parent:
         fi;
         if
         :: holder == TOMBSTONE_OF_OTHER && open -> goto wait_other
+        :: else
+        fi;
+#endif
+#ifndef NO_GIVING_WAY
+        if
+        :: holder != TOMBSTONE_NONE && laid -> goto spared
         :: else
         fi;
 #endif

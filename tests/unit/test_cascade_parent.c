@@ -274,8 +274,8 @@ SCENE_TEST(a_run_waits_for_another_run_whatever_its_tombstone_is)
     }
 }
 
-/* The other run has deleted the parent since, and whoever has created it again
- * was not asked. */
+/* The other run has deleted the parent since, and nobody has asked for the new
+ * one to be deleted. */
 SCENE_TEST(a_run_that_waited_leaves_a_parent_that_was_created_again)
 {
     begin(s, HEAD PARENT BLOGS);

@@ -678,7 +678,6 @@ static const char *const waits[] = {
     [RUN_WAITS_FOR_NOTHING] = LEDGER_WAITS_FOR_SETTLE,
     [RUN_WAITS_FOR_SETTLE] = LEDGER_WAITS_FOR_SETTLE,
     [RUN_WAITS_FOR_ROUND] = LEDGER_WAITS_FOR_ROUND,
-    [RUN_WAITS_FOR_TURN] = LEDGER_WAITS_FOR_TURN,
 };
 
 /* Returns when the waiting run resumes, on the ledger's clock. A wait on
@@ -694,25 +693,30 @@ static int64_t resumes_at(const struct attempt *attempt)
            (run->resumes_ms - platform_boot_ms()) * TICKS_PER_MS;
 }
 
+/* Let the run wait for its turn. attempt->err says which run is at work. */
+static void end_for_turn(struct attempt *attempt, int64_t until_ticks)
+{
+    ledger_set_error(&attempt->lease.run, attempt->err.text);
+    attempt->result->err = attempt->err;
+    attempt->result->for_cause = true;
+    end_deferred(attempt, LEDGER_WAITS_FOR_TURN, until_ticks);
+    if (attempt->result->end == ATTEMPT_DEFERRED)
+        log_run_info(&attempt->log, "%s", attempt->err.text);
+}
+
 static void end_waiting(struct attempt *attempt)
 {
     char time[TEXT_TIME_MAX];
-    bool for_turn = attempt->run.waits_for == RUN_WAITS_FOR_TURN;
 
     attempt->lease.run.failures = 0;
-    if (for_turn) {
-        attempt->result->err = attempt->err;
-        attempt->result->for_cause = true;
-    }
-    ledger_set_error(&attempt->lease.run, for_turn ? attempt->err.text : "");
-    if (for_turn)
+    if (attempt->run.waits_for == RUN_WAITS_FOR_TURN) {
         keep_held_since(attempt, LEDGER_WAITS_FOR_TURN);
-    end_deferred(attempt, waits[attempt->run.waits_for], resumes_at(attempt));
-    if (attempt->result->end != ATTEMPT_DEFERRED)
+        end_for_turn(attempt, resumes_at(attempt));
         return;
-    if (for_turn)
-        log_run_info(&attempt->log, "%s", attempt->err.text);
-    else
+    }
+    ledger_set_error(&attempt->lease.run, "");
+    end_deferred(attempt, waits[attempt->run.waits_for], resumes_at(attempt));
+    if (attempt->result->end == ATTEMPT_DEFERRED)
         log_run_info(&attempt->log, "waits until %s",
             text_from_ticks(attempt->lease.run.resumes_ticks, time));
 }
@@ -899,7 +903,7 @@ static void (*const ends_without_lease[])(struct attempt *) = {
  * needs. */
 static void end_blocked(struct attempt *attempt)
 {
-    struct ledger_run *run = &attempt->lease.run;
+    const struct ledger_run *run = &attempt->lease.run;
     int64_t now = lease_now_ticks(&attempt->lease);
     int64_t waited =
         run->waits_since_ticks > 0 ? now - run->waits_since_ticks : 0;
@@ -909,12 +913,7 @@ static void end_blocked(struct attempt *attempt)
         wait = TURN_MIN_TICKS;
     if (wait > TURN_MAX_TICKS)
         wait = TURN_MAX_TICKS;
-    ledger_set_error(run, attempt->err.text);
-    attempt->result->err = attempt->err;
-    attempt->result->for_cause = true;
-    end_deferred(attempt, LEDGER_WAITS_FOR_TURN, now + wait);
-    if (attempt->result->end == ATTEMPT_DEFERRED)
-        log_run_info(&attempt->log, "%s", attempt->err.text);
+    end_for_turn(attempt, now + wait);
 }
 
 /* Has `finish` closed the job, so that it accepts no more runs (rule A5)?
@@ -988,7 +987,7 @@ static bool begin_table_job(struct attempt *attempt)
 
     if (end == RUN_CONTINUES)
         end = take_locks(attempt);
-    if (end == RUN_CONTINUES) /* while it waited for the locks? */
+    if (end == RUN_CONTINUES) /* it may have been closed since */
         end = check_open(attempt);
     if (end != RUN_CONTINUES && attempt->lease.binds)
         attempt->lease.run.definition = (struct slice){0}; /* no work was done

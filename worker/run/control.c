@@ -645,12 +645,12 @@ static enum tw_err ask(struct store *store, struct slice job, struct slice id,
     const struct ledger_run *run = &asking->run;
     struct err ignored; /* the run is cancelled even if its poison copy stays */
 
-    /* If an attempt was made, its locks are kept, because its requests may
-     * still arrive (rule A4). */
-    if (outcome == TW_OK && run->state == LEDGER_CANCELLED)
+    if (outcome == TW_OK && run->state == LEDGER_CANCELLED) {
+        /* If an attempt was made, its locks are kept, because its requests may
+         * still arrive (rule A4). */
         locks_release(store, NULL, job, id, run->attempt == 0);
-    if (outcome == TW_OK && run->state == LEDGER_CANCELLED)
         (void)!delete_copy(store, run, &ignored);
+    }
     *ret_asked = asking->asked;
     ledger_copy(ret, &asking->before);
     if (asking->without_owner)

@@ -184,13 +184,6 @@ static bool mark_changed_row(struct writing *w, enum tw_err outcome)
     return true;
 }
 
-struct slice ledger_closed_key(
-    struct slice id, int64_t requested_ticks, struct arena *arena)
-{
-    return arena_format(
-        arena, LEDGER_CLOSED "!%.*s!%" PRId64, SLICE_ARG(id), requested_ticks);
-}
-
 /* Find which ledger index row to delete and which to insert. */
 static void plan_rows(struct writing *w)
 {
@@ -525,6 +518,13 @@ enum tw_err ledger_change(struct ledger_change *change, enum ledger_known known,
 }
 
 /* ---- closed jobs ---- */
+
+struct slice ledger_closed_key(
+    struct slice id, int64_t requested_ticks, struct arena *arena)
+{
+    return arena_format(
+        arena, LEDGER_CLOSED "!%.*s!%" PRId64, SLICE_ARG(id), requested_ticks);
+}
 
 enum tw_err ledger_has_closed(struct store *store, struct exchange *exchange,
     struct slice job, struct slice key, bool *ret)

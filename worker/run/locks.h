@@ -42,10 +42,13 @@
  * as ended or deleted, and only with the ETag that was read.
  *
  * There is no deadlock. A waiting run has no lock, so a run with locks waits
- * for no other run. (A run whose job has other tables since, as a person has
- * accepted, leaves the locks of the former ones: they name a run that does not
- * exist.) The oldest waiting run is blocked only by runs with locks.
+ * for no other run. The oldest waiting run is blocked only by runs with locks.
  * (The order is total: RequestedAt, then job and id.)
+ *
+ * A run has locks of former tables if its job has others since, as a person has
+ * accepted. It leaves those that it no longer needs: they name a run that does
+ * not exist. But two runs that keep a table each, and whose jobs have both
+ * tables since, wait for each other until a person cancels one.
  *
  * There is no starvation, because no younger run takes a table of the oldest
  * run after the oldest run has written its wants. Only a younger run that had
