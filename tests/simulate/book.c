@@ -207,6 +207,7 @@ static void run_written(struct book *book, const struct entity *entity)
         run->acquired_ms = virtual_ms();
     run->ended = ledger_state_ended(is.state);
     run->was_paused |= is.state == LEDGER_PAUSED;
+    run->was_asked |= is.control.len > 0;
     note_acquired(book, run);
     read_what(run);
     virtual_note("%s: %s, epoch %d, phase %.*s, resumes %lld", run->key,
@@ -409,9 +410,22 @@ static void learn(struct book *book, const void *process,
     ledger_run_done(&run);
 }
 
+static bool is_paused_or_cancelled(const struct entity *entity)
+{
+    struct ledger_run run;
+    bool is;
+
+    ledger_run_init(&run);
+    is = ledger_parse(entity, &run, NULL) == TW_OK &&
+         (run.state == LEDGER_PAUSED || run.state == LEDGER_CANCELLED);
+    ledger_run_done(&run);
+    return is;
+}
+
 /* A lease that only does what was asked of a crashed owner (cancel, pause)
  * names none: its deadlines may lie where those of another claim lay, also
- * where those of the crashed owner itself lay. */
+ * where those of the crashed owner itself lay; and whoever asked may have taken
+ * it back since that lease read the run. */
 static bool is_of(struct book *book, const struct leaseholder *leaseholder,
     const struct entity *entity)
 {
@@ -423,7 +437,9 @@ static bool is_of(struct book *book, const struct leaseholder *leaseholder,
         SLICE_ARG(entity->partition_key), SLICE_ARG(entity->row_key));
     if (strcmp(key, leaseholder->key) != 0)
         return false;
-    return !run || run->now.control.len == 0 || control;
+    return !run || control ||
+           (run->now.control.len == 0 &&
+               !(run->was_asked && is_paused_or_cancelled(entity)));
 }
 
 /* Is it over for that holder, as the ledger stands now? */

@@ -55,6 +55,7 @@ struct sim_run {
     char what[64];               /* its argument */
     bool ended;
     bool was_paused;     /* ever */
+    bool was_asked;      /* ever to be paused or cancelled */
     unsigned lists;      /* of the index that it is on: 1 open, 2 any other */
     int64_t acquired_ms; /* when it was claimed first; 0: not yet */
     int64_t opened_ms;   /* when it came into the ledger */
