@@ -15,7 +15,7 @@
 struct followed {
     struct filter_known known;
     const struct upgrade_step *step; /* the last step that changed it; NULL:
-                                        none, or it is the version property */
+                                        none, or each version sets it */
     bool warned;
 };
 
@@ -118,6 +118,20 @@ static void follow(const struct check *check, struct followed *followed,
     }
 }
 
+/* A Timestamp is that of the last write, which is later than the times that a
+ * person compares it with. */
+static const struct property TIMESTAMP = {
+    {"Timestamp", 9}, EDM_DATETIME, {"\"9999-12-31T23:59:59.9999999Z\"", 30}};
+
+static void follow_value(
+    struct followed *followed, const struct property *value)
+{
+    if (!slice_equal(followed->known.name, value->name))
+        return;
+    followed->known.what = FILTER_VALUE;
+    followed->known.value = value;
+}
+
 /* Carry out the steps of a version. `number` is the version property then. */
 static void follow_version(struct check *check,
     const struct upgrade_version *version, const struct property *number)
@@ -127,10 +141,8 @@ static void follow_version(struct check *check,
 
         for (size_t k = 0; k < version->step_count; k++)
             follow(check, followed, &version->steps[k]);
-        if (slice_equal(followed->known.name, check->upgrade->version)) {
-            followed->known.what = FILTER_VALUE;
-            followed->known.value = number;
-        }
+        follow_value(followed, number);
+        follow_value(followed, &TIMESTAMP);
     }
 }
 

@@ -367,6 +367,24 @@ LOADING_TEST(a_filter_must_match_the_version_that_is_set)
     assert_int_equal(l->problems.count, 0);
 }
 
+/* Each write gives an entity a Timestamp that is later than that of the filter.
+ */
+LOADING_TEST(a_filter_must_match_the_timestamp_that_is_set)
+{
+    static const struct refusal BAD[] = {
+        {FILTERED("Timestamp lt datetime'2020-01-01T00:00:00Z'") STEP,
+            "the filter matches no entity at version 2, because each version "
+            "sets Timestamp: "},
+        {FILTERED("not (Timestamp ge datetime'2040-01-01T00:00:00Z')") STEP,
+            "each version sets Timestamp"},
+    };
+
+    all_refused(BAD, COUNT(BAD));
+    loading_good(
+        l, FILTERED("Timestamp ge datetime'2020-01-01T00:00:00Z'") STEP);
+    assert_int_equal(l->problems.count, 0);
+}
+
 LOADING_TEST(a_filter_may_read_what_steps_change)
 {
     static const char *const GOOD[] = {
@@ -442,6 +460,9 @@ LOADING_TEST(a_filter_that_may_not_match_afterwards_is_warned_of)
             "the filter compares N, which the set in line 9 changes: "},
         {FILTERED("V lt 2 or M eq 2") STEP,
             "the filter compares V, which each version sets: "},
+        {TOP "  args: [day]\n  filter: \"Timestamp lt "
+             "datetime'{day}'\"\n" VERSION VERSIONS STEP,
+            "the filter compares Timestamp, which each version sets: "},
     };
 
     for (size_t i = 0; TEST_EACH(i, WARNED); i++) {

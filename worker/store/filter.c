@@ -683,9 +683,16 @@ static bool value_matches(
 {
     struct property value = *known->value;
     struct entity entity = {.properties = &value, .property_count = 1};
+    struct arena arena;
+    bool matches;
 
+    arena_init(&arena);
     value.name = known->name;
-    return compare_matches(node, &entity);
+    if (slice_is(value.name, "Timestamp"))
+        (void)property_peek_text(&value, &arena, &entity.timestamp);
+    matches = compare_matches(node, &entity);
+    arena_done(&arena);
+    return matches;
 }
 
 static unsigned compare_cases(

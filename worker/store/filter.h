@@ -58,7 +58,7 @@ struct filter_known {
         FILTER_ANY,     /* nothing is known of it */
     } what;
     bool was_absent;   /* the entity had no property `name` before */
-    struct slice name; /* neither a key nor Timestamp */
+    struct slice name; /* not a key */
     enum edm_type type;
     const struct property *value;
 };
