@@ -28,6 +28,9 @@ struct work {
     struct record record;
 
     const struct upgrade_version *version; /* version whose steps run now */
+    const struct upgrade_version *reached; /* a newer version, to which a
+                                              release has advanced the entity;
+                                              NULL: none */
     const struct upgrade_step *step;       /* the step that failed or skipped */
     struct err *err;
 };
@@ -367,11 +370,29 @@ static void retain_olds(struct work *work, const struct olds *olds)
     put(work, &property);
 }
 
+/* Does a version after work->version, up to work->reached, make the step's old
+ * property again? Then the release that has advanced the entity may have
+ * written it. */
+static bool is_made_again(
+    const struct work *work, const struct upgrade_step *step)
+{
+    const struct upgrade_version *version = work->version;
+
+    while (work->reached && ++version <= work->reached)
+        for (size_t i = 0; i < version->step_count; i++)
+            if (upgrade_step_makes(&version->steps[i], step->property))
+                return true;
+    return false;
+}
+
 static void drop_olds(struct work *work)
 {
-    for (size_t i = 0; i < work->version->step_count; i++)
-        if (upgrade_step_ends(&work->version->steps[i]))
-            take(work, work->version->steps[i].property);
+    for (size_t i = 0; i < work->version->step_count; i++) {
+        const struct upgrade_step *step = &work->version->steps[i];
+
+        if (upgrade_step_ends(step) && !is_made_again(work, step))
+            take(work, step->property);
+    }
 }
 
 /* Carry out all steps of a version that the entity lacks. */
@@ -510,7 +531,7 @@ static enum end settle_pairs(struct work *work, const struct record *record,
         struct pair pair;
         enum end end;
 
-        if (!upgrade_step_retains(step))
+        if (!upgrade_step_retains(step) || is_made_again(work, step))
             continue;
         pair = pair_of(work, record, step);
         end = pair.was ? settle_recorded(work, &pair)
@@ -658,14 +679,18 @@ static bool names_version(
  * record. */
 static enum end settle_left(struct work *work, size_t level)
 {
+    enum end end;
     size_t left;
 
     if (!work->has_record ||
         !upgrade_rules_level(work->upgrade, work->record.version, &left) ||
         left == 0 || left >= level)
         return GOES_ON;
-    return settle_version(
+    work->reached = &work->upgrade->versions[level - 1];
+    end = settle_version(
         work, &work->upgrade->versions[left - 1], &work->record, false);
+    work->reached = NULL;
+    return end;
 }
 
 /* Settle versions[level - 1], which the entity has reached, and carry out all

@@ -671,6 +671,36 @@ TEST(a_version_that_was_left_is_settled_too)
     done(&first);
 }
 
+/* Rule U5: the old property of version 2 is one of version 3, which a release
+ * has written by merge. */
+TEST(an_old_name_that_a_newer_version_makes_again_is_that_version_s)
+{
+    static const char *const THIRD[] = {
+        "  - {to: 3, steps: [rename: {property: C, to: A}]}\n",
+        "  - {to: 3, steps: [add: {property: A, type: Edm.String, value: "
+        "n}]}\n",
+    };
+
+    for (size_t i = 0; TEST_EACH(i, THIRD); i++) {
+        char *rest = mem_format(TWO_RELEASES "%s", THIRD[i]);
+        struct bench first, b;
+
+        begin(&first, TWO_RELEASES);
+        merge(&first, "\"A\":\"title\"");
+        changes(&first, UPGRADE_EXPAND);
+        begin(&b, rest);
+        entity_copy(&b.entity, &b.arena, &first.entity);
+        merge(&b, "\"A\":\"subtitle\",\"V\":3");
+        changes(&b, UPGRADE_ALL);
+        has(&b, "A", "\"subtitle\"");
+        has(&b, "B", "\"title\"");
+        assert_false(is_recorded(&b));
+        done(&b);
+        done(&first);
+        mem_free(rest);
+    }
+}
+
 /* Rule U7. */
 BENCH_TEST(a_value_that_is_back_counts_as_not_written)
 {
