@@ -728,6 +728,34 @@ FIXTURE_TEST(an_id_that_has_succeeded_takes_no_other_content)
     assert_int_equal(s.result.written, 3);
 }
 
+static enum tw_err import_unless(enum import_conflict on_conflict)
+{
+    const struct import_options options = {
+        .path = "again.jsonl", .id = "k1", .on_conflict = on_conflict};
+
+    return run_import(s.store, "First", &options);
+}
+
+FIXTURE_TEST(an_id_that_has_skipped_entities_replaces_none)
+{
+    static const enum import_conflict OTHERS[] = {
+        IMPORT_CONFLICT_FAIL, IMPORT_CONFLICT_REPLACE, IMPORT_CONFLICT_MERGE};
+
+    text_file_write("again.jsonl", TWO_LINES);
+    assert_ok(import_again("First", "o1"));
+    text_file_write(
+        "again.jsonl", "{\"PartitionKey\":\"p\",\"RowKey\":\"1\",\"New\":1}\n");
+    assert_ok(import_unless(IMPORT_CONFLICT_SKIP));
+    assert_int_equal(s.result.skipped, 1);
+    for (size_t i = 0; TEST_EACH(i, OTHERS); i++) {
+        assert_int_equal(import_unless(OTHERS[i]), TW_CONFLICT);
+        assert_non_null(strstr(s.err.text,
+            "import k1 has left 1 different entity in table First as it is"));
+    }
+    assert_ok(import_unless(IMPORT_CONFLICT_SKIP));
+    assert_true(s.result.repeated);
+}
+
 /* Also of a file without a line, and before the table is created. */
 FIXTURE_TEST(an_id_that_has_imported_nothing_takes_no_content)
 {

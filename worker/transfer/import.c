@@ -154,6 +154,22 @@ static enum tw_err check_repeated(struct import *import, struct err *err)
         import->options.id, strcmp(path, "-") == 0 ? "standard input" : path);
 }
 
+/* Refuse to replace or merge with an id under which entities were skipped: the
+ * lines of these are not read again. */
+static enum tw_err check_skipped(const struct import *import, struct err *err)
+{
+    int64_t skipped = import->ledger.before.skipped;
+
+    if (skipped == 0 || import->options.on_conflict == IMPORT_CONFLICT_SKIP)
+        return TW_OK;
+    return err_fail(err, TW_CONFLICT,
+        "import %s has left %" PRId64
+        " different entit%s in table %s as %s, because of --on-conflict skip: "
+        "import the file under another id, which begins at the first line",
+        import->options.id, skipped, skipped == 1 ? "y" : "ies",
+        import->transfer.table, skipped == 1 ? "it is" : "they are");
+}
+
 /* ---- the table ---- */
 
 /* What the table holds before this process writes to it. */
@@ -697,7 +713,9 @@ enum tw_err import_run(struct import *import, struct err *err)
         outcome = check_repeated(import, err);
     if (outcome != TW_OK)
         return outcome;
-    outcome = ensure_table(import, err);
+    outcome = check_skipped(import, err);
+    if (outcome == TW_OK)
+        outcome = ensure_table(import, err);
     if (outcome == TW_OK && !import->repeated)
         outcome = store_all(import, err);
     return close_ledger(import, outcome, err);
