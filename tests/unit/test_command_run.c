@@ -46,3 +46,16 @@ TEST(yes_does_not_accept_deletes)
     assert_int_equal(
         RUN("run", "by-size", "--yes", "--accept-deletes"), EXIT_DONE);
 }
+
+/* Otherwise the command would say that nothing is left to do. */
+TEST(an_id_that_succeeded_does_nothing_under_another_definition)
+{
+    text_file_write("run.yaml", CONFIG("{Size}"));
+    assert_int_equal(
+        RUN("run", "by-size", "--yes", "--accept-deletes", "--id", "a"),
+        EXIT_DONE);
+    assert_int_equal(RUN("run", "by-size", "--yes", "--id", "a"), EXIT_DONE);
+    text_file_write("run.yaml", CONFIG("t{Size}"));
+    assert_int_equal(
+        RUN("run", "by-size", "--yes", "--id", "a"), EXIT_USAGE_64);
+}

@@ -95,6 +95,21 @@ BENCH_TEST(it_runs_to_the_end_and_an_id_is_used_once)
     assert_non_null(strstr(started.err.text, "other arguments"));
 }
 
+BENCH_TEST(an_id_that_succeeded_under_another_definition_is_told)
+{
+    bench->gate = 1;
+    bench->script = counts;
+    run_once(&started, bench, football);
+    run_once(&started, bench, football);
+    assert_true(started.result.already);
+    assert_false(started.result.otherwise);
+    memcpy(bench->job.hash, "fedcba9876543210", 16);
+    run_once(&started, bench, football);
+    assert_true(started.result.already);
+    assert_true(started.result.otherwise);
+    assert_int_equal(bench->attempts, 1);
+}
+
 static unsigned looks;
 static struct single *cut_off;
 

@@ -10,6 +10,7 @@
 #include "worker/cli/commands.h"
 #include "worker/cli/say.h"
 #include "worker/cli/session.h"
+#include "worker/run/bound.h"
 #include "worker/run/control.h"
 #include "worker/run/message.h"
 #include "worker/store/store.h"
@@ -130,18 +131,24 @@ static bool accepts_later(struct session *session, struct store *store,
 /* End the command, because a run already has the id. The command succeeds if
  * that run succeeded with the same arguments; otherwise `refused` is printed.
  */
-static int end_known(const struct known *known, struct slice args_json,
-    const struct err *refused)
+static int end_known(const struct known *known, const struct job *job,
+    struct slice args_json, const struct err *refused)
 {
     char time[TEXT_TIME_MAX];
+    bool otherwise =
+        bound_kind_changed(&known->run, job) ||
+        (!job->unset && bound_definition_changed(&known->run, job));
 
     if (!message_args_same(known->run.args, args_json))
         return print_usage("%s", refused->text);
     if (known->run.state != LEDGER_SUCCEEDED)
         return print_failed(TW_CONFLICT, refused);
     printf("%.*s\n", SLICE_ARG(known->id));
-    say_note("run %.*s succeeded at %s: nothing is left to do",
-        SLICE_ARG(known->id), print_time(known->run.finished_ticks, time));
+    say_note("run %.*s succeeded at %s%s", SLICE_ARG(known->id),
+        print_time(known->run.finished_ticks, time),
+        otherwise ? ", under another definition of its job: nothing is "
+                    "enqueued; another --id starts another run"
+                  : ": nothing is left to do");
     return EXIT_DONE;
 }
 
@@ -158,7 +165,7 @@ static int look_at_known(struct session *session, struct store *store,
     buf_init(&args, SIZE_MAX / 2);
     message_args_json(&what->args, &args);
     if (session_call(session, store, get_known, &known, true, &err) == TW_OK)
-        code = end_known(&known, buf_slice(&args), refused);
+        code = end_known(&known, what->job, buf_slice(&args), refused);
     else
         code = print_failed(TW_CONFLICT, refused);
     buf_done(&args);

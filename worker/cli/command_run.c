@@ -173,14 +173,20 @@ static void print_counts(struct single *single)
 static int end_succeeded(struct single *single, const struct request *request,
     const struct single_result *result)
 {
-    char time[TEXT_TIME_MAX];
+    char room[TEXT_TIME_MAX];
+    const char *time = print_time(result->finished_ticks, room);
 
     if (!result->already) {
         print_counts(single);
         return EXIT_DONE;
     }
+    if (result->otherwise)
+        return print_usage("run %.*s succeeded at %s, under another definition "
+                           "of job %s: nothing was done; leave --id out, to "
+                           "start another run",
+            SLICE_ARG(request->id), time, request->job->name);
     say_note("run %.*s succeeded at %s: nothing is left to do",
-        SLICE_ARG(request->id), print_time(result->finished_ticks, time));
+        SLICE_ARG(request->id), time);
     return EXIT_DONE;
 }
 
@@ -416,9 +422,12 @@ const struct command command_run = {
     .name = "run",
     .arguments = "JOB [NAME=VALUE ...]",
     .summary = "runs a job now, without a queue",
-    .details = "Prints the run id first. A run that SIGINT or SIGTERM stops is "
-               "paused, with exit code\n75: --id continues it. A run whose "
-               "process is killed is continued by a worker, or by\n--id.\n",
+    .details =
+        "Prints the run id first. A run that SIGINT or SIGTERM stops is "
+        "paused, with exit code\n75: --id continues it. A run whose "
+        "process is killed is continued by a worker, or by\n--id. An id that "
+        "has succeeded does nothing, and is refused (64) if the "
+        "definition\nof the job has changed since.\n",
     .required = REQUIRED,
     .max_args = (size_t)-1,
     .options = OPTIONS,

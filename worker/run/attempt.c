@@ -827,10 +827,18 @@ static enum run_end run_kind(struct attempt *attempt)
 
 static void end_run_ended(struct attempt *attempt)
 {
+    const struct ledger_run *run = &attempt->lease.run;
+    const struct lease_request *wish = attempt->wish;
+
     /* Writes of another attempt may still be carried out. */
     attempt->indeterminate = true;
     set_ended(attempt);
     attempt->result->already = true;
+    attempt->result->otherwise =
+        run->state == LEDGER_SUCCEEDED &&
+        (bound_kind_changed(run, wish->job) ||
+            bound_definition_changed(run, wish->job) ||
+            bound_accounts_changed(run, wish->job, wish->accounts));
     (void)err_fail(&attempt->result->err, TW_INVALID, "%.*s",
         SLICE_ARG(attempt->lease.run.error));
     lease_delete_message(&attempt->lease);

@@ -70,6 +70,8 @@ struct attempt_result {
                       lease_request */
     enum ledger_state state;
     bool already;
+    bool otherwise; /* `already`: the run succeeded under another definition, or
+                       in other accounts, than its job has now */
     bool held; /* ATTEMPT_DEFERRED: true if another owner has the run, false if
                   the run waits */
     bool for_cause; /* ATTEMPT_DEFERRED: a store, an archive, a definition or

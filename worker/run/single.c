@@ -169,6 +169,7 @@ static void set_ended(
 {
     ret->state = work->state;
     ret->already = work->already;
+    ret->otherwise = work->otherwise;
     ret->finished_ticks = work->finished_ticks;
     ret->err = work->err;
 }

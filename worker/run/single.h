@@ -37,6 +37,7 @@ struct single_result {
     enum ledger_state state; /* how the run ended; LEDGER_QUEUED if stopped,
                                 overtaken or unreadable is set */
     bool already;            /* the run had ended before: nothing was done */
+    bool otherwise;          /* see struct attempt_result */
     bool stopped;    /* the run was stopped by single_stop(), by `pause`, or
                         because the archive's disk is full */
     bool paused;     /* if stopped is set: the run is `paused`, and workers skip
