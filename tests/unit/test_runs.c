@@ -233,6 +233,36 @@ static bool any(const struct ledger_run *run)
     return true;
 }
 
+/* The job was renamed while a run of it was open, and its new name has a run of
+ * that id too. `cancel` took the one of the configured job, and said nothing.
+ */
+FIXTURE_TEST(an_id_is_looked_for_in_jobs_that_were_removed_too)
+{
+    struct pool_client *client = pool_client_new(f->bench.request_pool, NULL);
+    const struct runs_reader reader = {client, f->bench.store, &f->bench.jobs};
+    const struct ledger_run *picked;
+    struct runs runs = {.list = NULL};
+    struct ledger_run former;
+    struct err err;
+
+    store_open(f, "r1");
+    ledger_run_init(&former);
+    former.job = slice_of("former-name");
+    former.id = slice_of("r1");
+    former.state = LEDGER_QUEUED;
+    assert_ok(workbench_store_run(&f->bench, &former));
+    ledger_run_done(&former);
+    assert_ok(runs_find(&reader, slice_of(""), "r1", &runs, &err));
+    assert_int_equal(runs.count, 2);
+    assert_int_equal(runs_pick(&runs, any, &picked, &err), TW_CONFLICT);
+    assert_non_null(strstr(err.text, JOB "/r1, former-name/r1"));
+    runs_done(&runs);
+    assert_ok(runs_find(&reader, slice_of(""), "former-name/r1", &runs, &err));
+    assert_int_equal(runs.count, 1);
+    runs_done(&runs);
+    pool_client_free(client);
+}
+
 TEST(of_several_runs_none_is_picked)
 {
     struct ledger_run list[] = {

@@ -471,6 +471,19 @@ static enum tw_err find_in_configured(struct finding *finding, struct err *err)
     return outcome;
 }
 
+static bool is_searched(const struct finding *finding, struct slice job)
+{
+    return jobs_find(finding->reader->jobs, job) ||
+           slice_is(job, LEDGER_UNREADABLE) || slice_is(job, LEDGER_IMPORTS);
+}
+
+/* Find the run in a job that was removed from the configuration, or renamed. */
+static enum tw_err find_in_other(
+    void *context, struct slice job, struct err *err)
+{
+    return is_searched(context, job) ? TW_OK : find_in(context, job, err);
+}
+
 static enum tw_err find_by(struct finding *finding, struct slice job,
     enum tw_err (*find)(void *context, struct slice job, struct err *err),
     struct err *err)
@@ -548,8 +561,9 @@ static enum tw_err find(struct finding *finding, struct slice job,
             id);
     if (job.len == 0)
         outcome = find_in_configured(finding, err);
-    if (outcome == TW_OK && finding->runs->count == 0)
-        outcome = find_by(finding, job, find_in, err);
+    if (outcome == TW_OK)
+        outcome =
+            find_by(finding, job, job.len > 0 ? find_in : find_in_other, err);
     if (outcome == TW_OK && finding->runs->count == 0 && prefix) {
         outcome = find_by(finding, job, find_prefix_in, err);
         sort_runs(finding->runs);

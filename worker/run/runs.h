@@ -96,8 +96,8 @@ TW_MUST_USE enum tw_err runs_fetch(const struct runs_reader *reader,
     struct runs *ret, struct err *err);
 
 /*
- * runs_find: find the runs with this id of all configured jobs or, if there is
- * none, of all jobs that have runs in the ledger. If job is not empty, or id is
+ * runs_find: find the runs with this id of all configured jobs, then of all
+ * other jobs that have runs in the ledger. If job is not empty, or id is
  * "JOB/ID", find only a run of this job. ret is zeroed by the caller; call
  * runs_done() in any case. TW_NOT_FOUND: no such run exists, and err says so.
  */
