@@ -1749,6 +1749,39 @@ VIRTUAL_BENCH_TEST(a_queue_that_is_bound_since_wakes_the_runs_of_its_messages)
         workbench_listed(bench, "archive-user", LEDGER_INDEX_ENDED), 0);
 }
 
+/* The run of a message. It is no orphan yet. */
+static void store_recent(struct workbench *bench, const char *id)
+{
+    struct ledger_run *run = workbench_football(bench, id);
+
+    run->updated_ticks = platform_wall_ticks();
+    assert_ok(workbench_store_run(bench, run));
+}
+
+/* Queue "work" was bound when its messages were put. Their runs stayed queued,
+ * and nothing but a pass ten minutes later found them. */
+VIRTUAL_BENCH_TEST(
+    a_queue_that_is_bound_no_more_wakes_the_runs_of_its_arguments)
+{
+    static const char *const bodies[] = {"Football", "Rm9vdGJhbGw="};
+    char id[QUEUE_ID_MAX];
+
+    for (size_t i = 0; TEST_EACH(i, bodies); i++) {
+        put_named(bench, BENCH_QUEUE, bodies[i], id);
+        store_recent(bench, id);
+        drain(bench);
+        assert_string_equal(workbench_state(bench, JOB, id), "succeeded");
+        assert_int_equal(bench->attempts, i + 1);
+    }
+    /* Another argument is no message of the run. */
+    put_named(bench, BENCH_QUEUE, "Tennis", id);
+    store_recent(bench, id);
+    drain(bench);
+    assert_string_equal(workbench_state(bench, JOB, id), "queued");
+    assert_string_equal(workbench_state(bench, "-", id), "poisoned");
+    assert_int_equal(bench->attempts, 2);
+}
+
 VIRTUAL_BENCH_TEST(a_message_of_another_job_without_a_run_is_an_argument)
 {
     struct job both[2];

@@ -640,6 +640,19 @@ static enum tw_err read_argument(const struct setup_queue *queue,
     return outcome;
 }
 
+bool message_read_as_bound(const struct job *job, bool base64,
+    struct slice body, struct arena *arena, struct request *ret)
+{
+    const struct setup_queue queue = {.name = "", .job = job, .base64 = base64};
+
+    *ret = (struct request){.wake_up_job = job};
+    if (job_declared_args(job) != 1 ||
+        read_argument(&queue, body, arena, ret, NULL) != TW_OK)
+        return false;
+    ret->wake_up_args_json = ret->args_json;
+    return true;
+}
+
 enum tw_err message_read(const struct setup_queue *queue,
     const struct jobs *jobs, struct slice body, struct arena *arena,
     struct request *ret, struct err *err)

@@ -14,7 +14,8 @@
  * base64 if the queue's `encoding` says so. The exception is a JSON message
  * whose run is in the ledger, because tableward has put the message, or because
  * it came while the queue had no job. Such a message is a wake-up message of
- * that run.
+ * that run. So is, on a queue without a bound job, an argument whose run is in
+ * the ledger, because the message came while the queue was bound.
  */
 #ifndef TW_RUN_MESSAGE_H
 #define TW_RUN_MESSAGE_H
@@ -48,7 +49,7 @@ struct request {
                                  TW_INVALID, except on a bound queue (below) */
 
     /*
-     * Bound queues only. If the body is also a JSON message, these are its job,
+     * Of a bound queue. If the body is also a JSON message, these are its job,
      * id and arguments; wake_up_job is NULL if the configuration does not have
      * the job (then unknown_job has its name). If the ledger has a run with
      * this job, id (empty: the message's own id) and arguments, the message
@@ -67,6 +68,15 @@ struct request {
 TW_MUST_USE enum tw_err message_read(const struct setup_queue *queue,
     const struct jobs *jobs, struct slice body, struct arena *arena,
     struct request *ret, struct err *err);
+
+/*
+ * message_read_as_bound: read a body that message_read() refused on a queue
+ * without a bound job as a message of a queue that is bound to job: set
+ * wake_up_job and wake_up_args_json. Texts live in arena. False: job does not
+ * have one argument, or does not accept this one.
+ */
+bool message_read_as_bound(const struct job *job, bool base64,
+    struct slice body, struct arena *arena, struct request *ret);
 
 /*
  * message_args: put the arguments of a message, or NAME=VALUE of the command

@@ -131,6 +131,24 @@ static bool do_wake_up(const struct doing *doing,
            report->result.end != ATTEMPT_REFUSED;
 }
 
+/* Make an attempt at the run of a message that was put while its queue was
+ * bound to a job: the ledger has the run under the message's id, with the body
+ * as the argument. False: the ledger has no such run of a configured job. */
+static bool do_former_argument(const struct doing *doing,
+    const struct lease_message *message, struct task_report *report)
+{
+    const struct jobs *jobs = doing->task->definition->jobs;
+    struct request request;
+
+    for (size_t i = 0; i < jobs->count; i++)
+        for (int base64 = 0; base64 < 2; base64++)
+            if (message_read_as_bound(&jobs->list[i], base64, message->text,
+                    doing->arena, &request) &&
+                do_wake_up(doing, message, &request, report))
+                return true;
+    return false;
+}
+
 static void do_request(const struct doing *doing,
     const struct lease_message *message, const struct request *request,
     struct task_report *report)
@@ -270,6 +288,8 @@ void task_do(const struct task *task,
         is_handled = hold_unknown(&doing, &message, &request, ret);
     else if (request.wake_up_job)
         is_handled = do_wake_up(&doing, &message, &request, ret);
+    else if (outcome != TW_OK && !request.job)
+        is_handled = do_former_argument(&doing, &message, ret);
     if (is_handled)
         return;
     if (outcome != TW_OK)
