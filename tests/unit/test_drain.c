@@ -3,6 +3,8 @@
 #include "tests/support/test.h"
 #include "tests/support/workbench.h"
 
+#include "worker/base/platform.h"
+#include "worker/base/text.h"
 #include "worker/run/drain.h"
 
 #define JOB "delete-channel"
@@ -106,6 +108,40 @@ BENCH_TEST(runs_that_go_on_are_waited_for)
     stored(bench, "d", LEDGER_PAUSED, NULL, NULL);
     check(bench, true, false, 2, JOB "/a is paused, " JOB "/d is paused");
     check(bench, false, false, 1, JOB "/a is paused");
+}
+
+static void stored_with_queue(struct workbench *bench, const char *id,
+    enum ledger_state state, int64_t lease_until_ticks)
+{
+    struct ledger_run *run = workbench_new_run(bench);
+
+    run->job = slice_of(JOB);
+    run->id = slice_of(id);
+    run->queue = slice_of(BENCH_QUEUE);
+    run->state = state;
+    if (lease_until_ticks > 0) {
+        run->owner = slice_of("somebody");
+        run->lease_until_ticks = lease_until_ticks;
+    }
+    assert_ok(workbench_store_run(bench, run));
+}
+
+/* `enqueue` or `resume` was killed before it put the message. The drain ended
+ * as if all were done. */
+BENCH_TEST(without_any_message_a_run_that_needs_one_is_named)
+{
+    int64_t now = platform_wall_ticks();
+
+    stored_with_queue(bench, "a", LEDGER_QUEUED, 0);
+    stored_with_queue(bench, "b", LEDGER_RUNNING, now - 60 * TICKS_PER_S);
+    stored_with_queue(bench, "c", LEDGER_RUNNING, now + 60 * TICKS_PER_S);
+    stored(bench, "d", LEDGER_QUEUED, NULL, NULL); /* of the command `run` */
+    check(bench, true, false, 2,
+        JOB "/a is queued: its queue has no message of it, and a worker finds "
+            "it later, " JOB
+            "/b is running: its queue has no message of it, and a worker finds "
+            "it later");
+    check(bench, false, false, 0, "");
 }
 
 /* The index still lists a run that has ended since, or that is gone; and what

@@ -282,7 +282,7 @@ static int end_of_drain(const struct consumer_result *result)
         return EXIT_DONE;
     if (bad == 0) {
         say("%" PRId64 " open run%s left: held, paused, with `follow: true`, "
-            "or without a job or queue of this configuration; "
+            "or without a message, or a job or queue of this configuration; "
             "`tableward status` names %s",
             result->left, result->left == 1 ? " is" : "s are",
             result->left == 1 ? "it" : "them");
@@ -402,8 +402,10 @@ done:
 }
 
 static const struct command_option OPTIONS[] = {
-    {OPTION_DRAIN, "exit once every served queue holds no message, visible or "
-                   "hidden, and no run is active; exit code 1 if a run failed"},
+    {OPTION_DRAIN,
+        "exit once every served queue holds no message, visible or "
+        "hidden, and no run is active; exit code 1 if a run failed, 75 "
+        "if open runs are left"},
     {OPTION_COUNT, NULL},
 };
 

@@ -14,6 +14,7 @@ struct search {
     struct walk walk;
     struct buf *names;
     size_t left;
+    bool empty;  /* no queue has a message, hidden or not */
     bool others; /* there is an open run that the drain waits for */
 };
 
@@ -27,10 +28,19 @@ static bool is_left(const struct ledger_run *run)
                run->finish.len == 0);
 }
 
+/* Has the run lost its message? A command may have been killed after it had
+ * stored the run and before it put the message. The command `run` puts none. */
+static bool lacks_message(const struct search *search,
+    const struct ledger_run *run, int64_t now_ticks)
+{
+    return search->empty && run->queue.len > 0 &&
+           !ledger_lease_is_live(run, now_ticks);
+}
+
 /* Add run to the names of the runs that are not waited for. unserved: true if
  * no worker of this configuration can take the run. */
-static void add_name(
-    struct search *search, const struct ledger_run *run, bool unserved)
+static void add_name(struct search *search, const struct ledger_run *run,
+    bool unserved, bool lacks)
 {
     const struct definition *definition = search->definition;
 
@@ -44,6 +54,9 @@ static void add_name(
         buf_add_text(search->names, ": ");
         unserved_add_reason(
             definition->jobs, definition->setup, run, search->names);
+    } else if (lacks) {
+        buf_add_text(search->names,
+            ": its queue has no message of it, and a worker finds it later");
     }
     search->left++;
 }
@@ -56,7 +69,7 @@ static enum walk_step read_run(struct search *search, struct err *err)
     const struct definition *definition = search->definition;
     struct ledger_run run;
     enum tw_err outcome;
-    bool unserved;
+    bool unserved, left;
 
     ledger_run_init(&run);
     do
@@ -66,8 +79,9 @@ static enum walk_step read_run(struct search *search, struct err *err)
     if (outcome == TW_OK && !ledger_state_ended(run.state)) {
         unserved = unserved_is(definition->jobs, definition->setup, &run,
             call.exchange.date_ticks);
-        if (unserved || is_left(&run))
-            add_name(search, &run, unserved);
+        left = unserved || is_left(&run);
+        if (left || lacks_message(search, &run, call.exchange.date_ticks))
+            add_name(search, &run, unserved, !left);
         else
             search->others = true;
     }
@@ -81,7 +95,8 @@ enum tw_err drain_left(const struct definition *definition,
     const struct deadline *deadline, bool all, bool *ret_only,
     size_t *ret_count, struct buf *names, struct err *err)
 {
-    struct search search = {.definition = definition, .names = names};
+    struct search search = {
+        .definition = definition, .names = names, .empty = all};
     enum walk_step step = WALK_MORE;
 
     walk_init(&search.walk);

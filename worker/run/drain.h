@@ -4,7 +4,8 @@
  * of a job with `follow` between two rounds, those that no worker of the
  * configuration can take (unserved.h), and those that a newer version of
  * tableward has written. The messages of these runs may remain hidden on the
- * queue.
+ * queue. Once the queues are empty, also those that have lost their message: a
+ * command was killed before it put the message, or the queue was deleted.
  */
 #ifndef TW_RUN_DRAIN_H
 #define TW_RUN_DRAIN_H
@@ -23,8 +24,9 @@ struct definition;
  * jobs). *ret_count: number of runs that the drain does not wait for. names:
  * cleared, then filled with these runs as "JOB/ID is STATE for CAUSE", with the
  * reason if unserved_is(), separated by commas. *ret_only: true if no open run
- * is left that the drain waits for. all: true to read all runs; false to stop
- * at the first run that the drain waits for.
+ * is left that the drain waits for. all: true if no queue has a message, hidden
+ * ones too: read all runs; false: stop at the first run that the drain waits
+ * for.
  */
 TW_MUST_USE enum tw_err drain_left(const struct definition *definition,
     const struct deadline *deadline, bool all, bool *ret_only,
