@@ -72,8 +72,12 @@ static bool read_json(
     const struct json *json, struct arena *arena, struct record *ret)
 {
     const struct json *version = json_get(json, "version"),
+                      *in = json_get(json, "in"),
                       *pairs = json_get(json, "pairs");
 
+    ret->in = slice_of("");
+    if (in && !read_name(in, arena, &ret->in))
+        return false;
     if (!version || !json_int64(version, &ret->version) || !pairs ||
         json_type(pairs) != JSON_ARRAY || json_count(pairs) > UPGRADE_MAX_STEPS)
         return false;
@@ -109,8 +113,12 @@ struct property record_property(
     struct buf text;
 
     buf_init(&text, ENTITY_MAX_VALUE_BYTES);
-    buf_add_format(
-        &text, "{\"version\":%" PRId64 ",\"pairs\":[", record->version);
+    buf_add_format(&text, "{\"version\":%" PRId64, record->version);
+    if (record->in.len > 0) {
+        buf_add_text(&text, ",\"in\":");
+        json_add_string(&text, record->in);
+    }
+    buf_add_text(&text, ",\"pairs\":[");
     for (size_t i = 0; i < record->count; i++) {
         const struct record_pair *pair = &record->pairs[i];
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The record (TablewardExpanded) that expand keeps in an entity: the version to
- * which it was expanded, and for each retained property digests of the old and
- * the new value at that time (rule U1). The digests show later which of the two
- * values was written since.
+ * which it was expanded, the property that has an entity's version, and for
+ * each retained property digests of the old and the new value at that time
+ * (rule U1). The digests show later which of the two values was written since.
  *
- *   {"version":3,"pairs":[["Text","Body","DIGEST","DIGEST"]]}
+ *   {"version":3,"in":"V","pairs":[["Text","Body","DIGEST","DIGEST"]]}
  *
- * DIGEST is 32 hex digits, or "absent".
+ * DIGEST is 32 hex digits, or "absent". A record of a former version of
+ * tableward has no "in".
  */
 #ifndef TW_JOBS_UPGRADE_RECORD_H
 #define TW_JOBS_UPGRADE_RECORD_H
@@ -34,6 +35,7 @@ struct record_pair {
 
 struct record {
     int64_t version;
+    struct slice in; /* the name of the version property; empty: not known */
     struct record_pair pairs[UPGRADE_MAX_STEPS];
     size_t count;
 };

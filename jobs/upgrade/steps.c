@@ -355,7 +355,8 @@ static void remember_olds(struct work *work, struct olds *olds)
 /* Put the old properties back beside the new ones, and record both values. */
 static void retain_olds(struct work *work, const struct olds *olds)
 {
-    struct record record = {.version = work->version->number};
+    struct record record = {
+        .version = work->version->number, .in = work->upgrade->version};
     struct property property;
 
     for (size_t i = 0; i < work->version->step_count; i++) {
@@ -595,6 +596,7 @@ static void keep_record(struct work *work, struct record *record)
         return; /* a release of the application without the old properties wrote
                    the entity */
     record->version = work->version->number;
+    record->in = work->has_record ? work->record.in : work->upgrade->version;
     property = record_property(record, work->arena);
     put(work, &property);
 }
@@ -765,6 +767,27 @@ static enum upgrade_outcome name_step(
     return end == SKIPS ? UPGRADE_SKIPPED : UPGRADE_FAILED;
 }
 
+/* Is the record that of a document with another version property? Its version
+ * says nothing of this document's versions (rule U2). */
+static bool is_of_another(const struct work *work)
+{
+    return work->has_record && work->record.in.len > 0 &&
+           !slice_equal(work->record.in, work->upgrade->version);
+}
+
+static enum upgrade_outcome refuse_other(
+    const struct work *work, struct upgrade_result *ret)
+{
+    ret->is_below = true;
+    (void)snprintf(ret->step, sizeof(ret->step), RECORD_PROPERTY);
+    err_fail(work->err, TW_INVALID,
+        RECORD_PROPERTY ": a job with `version: {property: %.*s}` has expanded "
+                        "the entity to version %" PRId64 ": let it contract "
+                        "first",
+        SLICE_ARG(work->record.in), work->record.version);
+    return UPGRADE_FAILED;
+}
+
 static enum upgrade_outcome check_size(
     const struct work *work, struct upgrade_result *ret)
 {
@@ -788,6 +811,8 @@ enum upgrade_outcome upgrade_apply(const struct upgrade_how *how,
 
     *ret = (struct upgrade_result){.is_below = false};
     begin(&work, entity);
+    if (is_of_another(&work))
+        return refuse_other(&work, ret);
     if (!find_level(&work, &level))
         return UPGRADE_OUTSIDE;
     ret->is_below = level < upgrade->version_count;

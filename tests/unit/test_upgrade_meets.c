@@ -481,7 +481,8 @@ FIXTURE_TEST(a_record_is_read_whole_or_not_at_all)
 #define D "\"00000000000000000000000000000000\""
     static const char *const bad[] = {"", "[]", "7", "{}",
         "{\"version\":\"2\",\"pairs\":[]}", "{\"version\":2}",
-        "{\"version\":2,\"pairs\":{}}", "{\"version\":2,\"pairs\":[7]}",
+        "{\"version\":2,\"in\":7,\"pairs\":[]}", "{\"version\":2,\"pairs\":{}}",
+        "{\"version\":2,\"pairs\":[7]}",
         "{\"version\":2,\"pairs\":[[\"A\",\"B\"," D "]]}",
         "{\"version\":2,\"pairs\":[[1,\"B\"," D "," D "]]}",
         "{\"version\":2,\"pairs\":[[\"A\",2," D "," D "]]}",

@@ -758,6 +758,46 @@ TEST(a_record_that_cannot_be_read_counts_as_none)
     }
 }
 
+/* Rule U2. Its version is a number of the other document, and may be greater
+ * than all of this one. */
+BENCH_TEST(the_record_of_another_version_property_is_reported)
+{
+    struct record record;
+
+    begin_expanded(b, "fail");
+    assert_true(record_read(&b->entity, &b->arena, &record));
+    assert_true(slice_is(record.in, "V"));
+    record.in = slice_of("Other");
+    for (int64_t version = 1; version <= 3; version++) {
+        struct property property;
+
+        record.version = version;
+        property = record_property(&record, &b->arena);
+        entity_set(&b->entity, &b->arena, &property);
+        fails(b, UPGRADE_ALL, RECORD_PROPERTY, "{property: Other}");
+        assert_true(b->result.is_below);
+        fails(b, UPGRADE_EXPAND, RECORD_PROPERTY, "contract first");
+        fails(b, UPGRADE_CONTRACT, RECORD_PROPERTY, "contract first");
+    }
+}
+
+/* A former version of tableward has written it. It stays as it is until
+ * contract. */
+BENCH_TEST(a_record_without_a_version_property_is_the_own_one)
+{
+    struct record record;
+    struct property property;
+
+    begin_expanded(b, "fail");
+    assert_true(record_read(&b->entity, &b->arena, &record));
+    record.in = slice_of("");
+    property = record_property(&record, &b->arena);
+    entity_set(&b->entity, &b->arena, &property);
+    stays(b, UPGRADE_EXPAND);
+    changes(b, UPGRADE_CONTRACT);
+    assert_false(is_recorded(b));
+}
+
 /* The upgrade replaces it in its one write: another round changes nothing. */
 BENCH_TEST(a_record_that_cannot_be_read_goes_with_the_upgrade)
 {
