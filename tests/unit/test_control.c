@@ -1266,6 +1266,11 @@ struct rebinding {
 #define JSON_BASE64                                                            \
     "eyJqb2IiOiJkZWxldGUtY2hhbm5lbCIsImFyZ3MiOnsiY2hhbm5lbCI6IkZv"             \
     "b3RiYWxsIn19"
+/* The arguments of a run that a refused argument becomes. */
+#define ARGUMENT(text) "{\"channel\":\"" text "\"}"
+#define JSON_BODY_AS_ARGUMENT                                                  \
+    ARGUMENT("{\\\"job\\\":\\\"delete-channel\\\",\\\"args\\\":{"              \
+             "\\\"channel\\\":\\\"Football\\\"}}")
 #define NO_JOB "the ledger does not say for which job it was"
 #define NO_FREE "no queue in `queues` is without a job"
 #define AS_TEXT "was bound to job delete-channel with encoding text"
@@ -1285,11 +1290,12 @@ static const struct rebinding rebindings[] = {
     {"no JSON, its queue is bound now", FREE, CHANNEL_TEXT, CHANNEL_TEXT, NULL,
         "Football", NULL, NO_JOB, false},
     {"an argument, its queue is as before", CHANNEL_TEXT, CHANNEL_TEXT, FREE,
-        JOB, JSON_BODY, BENCH_QUEUE, JSON_BODY, false},
+        JOB, JSON_BODY, BENCH_QUEUE, JSON_BODY_AS_ARGUMENT, false},
     {"an argument, its queue has another job", CHANNEL_TEXT, OTHER, FREE, JOB,
         "Football", NULL, AS_TEXT, false},
     {"an argument, another queue has its job", CHANNEL_TEXT, OTHER,
-        CHANNEL_TEXT, JOB, "Football", BENCH_BOUND, "Football", false},
+        CHANNEL_TEXT, JOB, "Football", BENCH_BOUND, ARGUMENT("Football"),
+        false},
     {"an argument, another queue has its job, in base64", CHANNEL_TEXT, OTHER,
         CHANNEL_BASE64, JOB, "Football", NULL, AS_TEXT, false},
     {"an argument, no queue is bound", CHANNEL_TEXT, FREE, FREE, JOB,
@@ -1302,7 +1308,7 @@ static const struct rebinding rebindings[] = {
     {"an argument in base64, text since", CHANNEL_BASE64, CHANNEL_TEXT, FREE,
         JOB, "Rm9vdGJhbGw=", NULL, AS_BASE64, false},
     {"no base64, text since", CHANNEL_BASE64, CHANNEL_TEXT, FREE, JOB,
-        "Foot ball!", BENCH_QUEUE, "Foot ball!", false},
+        "Foot ball!", BENCH_QUEUE, ARGUMENT("Foot ball!"), false},
     {"a request that was an argument, its queue is free now", CHANNEL_TEXT,
         FREE, FREE, JOB, JSON_BODY, BENCH_QUEUE, RETOLD_AT, false},
     {"former: JSON, its queue is bound now", FREE, CHANNEL_TEXT, FREE, JOB,
@@ -1314,7 +1320,7 @@ static const struct rebinding rebindings[] = {
     {"former: no JSON, its queue is bound now", FREE, CHANNEL_TEXT, FREE, NULL,
         "Football", NULL, NO_JOB, true},
     {"former: an argument, its queue has its job", CHANNEL_TEXT, CHANNEL_TEXT,
-        FREE, JOB, "Football", BENCH_QUEUE, "Football", true},
+        FREE, JOB, "Football", BENCH_QUEUE, ARGUMENT("Football"), true},
     {"former: an argument, its queue has another job", CHANNEL_TEXT, OTHER,
         FREE, JOB, "Football", NULL, "was bound to job delete-channel", true},
     {"former: an argument, another queue has its job", CHANNEL_TEXT, OTHER,
@@ -1350,10 +1356,25 @@ static void leave_refused(struct workbench *bench,
     assert_ok(workbench_store_run(bench, run));
 }
 
+/* The entity of a refused argument is the run now, requested when its message
+ * was put. */
+static void expect_run(struct workbench *bench, const char *id,
+    const char *args, struct slice text)
+{
+    const struct ledger_run *run = workbench_stored(bench, JOB, id);
+
+    assert_int_equal(run->state, LEDGER_QUEUED);
+    assert_int_equal(run->requested_ticks, TICKS_1970 + 5 * TICKS_PER_S);
+    assert_true(slice_is(run->args, args));
+    assert_true(
+        message_is_of(text, slice_of(JOB), slice_of(id), slice_of(args)));
+}
+
 static void expect_retried(
     struct workbench *bench, const struct rebinding *rebinding, const char *id)
 {
     const char *job = rebinding->job ? rebinding->job : LEDGER_UNREADABLE;
+    bool runs = strncmp(rebinding->said, "{\"channel\"", 10) == 0;
     struct messages taken;
     struct err err = {""};
     enum tw_err outcome = control_retry(
@@ -1361,8 +1382,10 @@ static void expect_retried(
 
     assert_int_equal(outcome, rebinding->to ? TW_OK : TW_NOT_FOUND);
     assert_int_equal(retried.unserved, rebinding->to == NULL);
-    assert_string_equal(workbench_state(bench, job, id),
-        rebinding->to ? "cancelled" : "poisoned");
+    assert_string_equal(workbench_state(bench, job, id), runs ? "queued"
+                                                         : rebinding->to
+                                                             ? "cancelled"
+                                                             : "poisoned");
     assert_int_equal(workbench_count(bench, BENCH_QUEUE) +
                          workbench_count(bench, BENCH_BOUND),
         rebinding->to ? 1 : 0);
@@ -1376,7 +1399,10 @@ static void expect_retried(
     }
     messages_init(&taken);
     (void)workbench_take(bench, rebinding->to, &taken);
-    assert_true(slice_is(taken.list[0].text, rebinding->said));
+    if (runs)
+        expect_run(bench, id, rebinding->said, taken.list[0].text);
+    else
+        assert_true(slice_is(taken.list[0].text, rebinding->said));
     assert_ok(store_queue_delete(bench->store, &(struct exchange){0},
         rebinding->to, taken.list[0].id, taken.list[0].pop_receipt));
     messages_done(&taken);

@@ -405,6 +405,9 @@ struct asking {
     bool will_be_held; /* set by change: see struct control_resumed */
     bool moved;        /* set by change: the run has another queue now */
     int64_t delay_s;   /* set by change: hide the run's message for so long */
+    struct slice args_json; /* control_retry(): the arguments of a refused
+                               message that becomes the run of its entity;
+                               empty: the run has its own */
 };
 
 /* Is the run `queued`, without a request to cancel it? Then an earlier `resume`
@@ -1169,6 +1172,10 @@ static enum tw_err set_queued_again(struct asking *asking,
         outcome = ledger_move(run, LEDGER_QUEUED, err);
     if (outcome != TW_OK)
         return outcome;
+    if (is_unreadable(run)) {
+        run->args = ledger_text(run, asking->args_json);
+        run->binding = (struct slice){0};
+    }
     run->failures = run->failed_logged = 0;
     run->silent = ledger_takes_over(run) ? 1 : 0;
     run->error = run->failed_entities = (struct slice){0};
@@ -1186,12 +1193,14 @@ static enum tw_err set_queued_again(struct asking *asking,
 /* The ledger is written before the message is put, so that the worker that
  * receives the message finds an open run. */
 static enum tw_err retry_run(const struct definition *definition,
-    struct slice job, struct slice id, bool accept, struct control_retried *ret,
-    struct err *err)
+    struct slice job, struct slice id, bool accept, struct slice args_json,
+    struct control_retried *ret, struct err *err)
 {
     struct store *store = definition_store(definition);
-    struct asking asking = {
-        .change = set_queued_again, .definition = definition, .accept = accept};
+    struct asking asking = {.change = set_queued_again,
+        .definition = definition,
+        .accept = accept,
+        .args_json = args_json};
     struct err ignored; /* the run is queued even if its poison copy stays */
     enum tw_err outcome = change_run(store, job, id, &asking, err);
 
@@ -1286,23 +1295,63 @@ static enum tw_err put_back(const struct definition *definition,
     return outcome;
 }
 
+/*
+ * Is copy, the body of a poison copy, an argument that a queue bound to the
+ * entity's job reads now? Then the entity itself becomes the run, as if the
+ * message had not been refused: RequestedAt stays, which the body cannot tell,
+ * and a repeated `retry` makes no second run.
+ */
+static bool is_argument(const struct definition *definition,
+    const struct ledger_run *run, struct slice copy, struct arena *arena,
+    struct slice *ret_args_json)
+{
+    struct err ignored;
+    const struct setup_queue *queue =
+        binding_queue_of_copy(definition, run, copy, &ignored);
+    struct request request;
+
+    if (!queue || !queue->job || !slice_is(run->job, queue->job->name) ||
+        message_read(
+            queue, definition->jobs, copy, arena, &request, &ignored) != TW_OK)
+        return false;
+    *ret_args_json = request.args_json;
+    return true;
+}
+
 /* Put an unreadable message back on a queue, with the body of its poison copy,
  * then set the state of its ledger entity to `cancelled`. */
-static enum tw_err retry_unreadable(const struct definition *definition,
-    const struct ledger_run *run, bool *ret_unserved, struct err *err)
+static enum tw_err retry_body(const struct definition *definition,
+    const struct ledger_run *run, struct slice copy, bool *ret_unserved,
+    struct err *err)
 {
-    struct store *store = definition_store(definition);
+    enum tw_err outcome = put_back(definition, run, copy, ret_unserved, err);
+
+    return outcome == TW_OK ? control_drop(definition_store(definition),
+                                  run->job, run->id, err)
+                            : outcome;
+}
+
+static enum tw_err retry_unreadable(const struct definition *definition,
+    const struct ledger_run *run, struct control_retried *ret, struct err *err)
+{
     struct messages copies;
+    struct slice args_json, copy;
+    struct arena arena;
     size_t index = 0;
     enum tw_err outcome;
 
     messages_init(&copies);
-    outcome = find_copy(store, run, &copies, &index, err);
-    if (outcome == TW_OK)
-        outcome = put_back(
-            definition, run, copies.list[index].text, ret_unserved, err);
-    if (outcome == TW_OK)
-        outcome = control_drop(store, run->job, run->id, err);
+    arena_init(&arena);
+    outcome =
+        find_copy(definition_store(definition), run, &copies, &index, err);
+    copy = outcome == TW_OK ? copies.list[index].text : (struct slice){0};
+    if (outcome == TW_OK &&
+        is_argument(definition, run, copy, &arena, &args_json))
+        outcome =
+            retry_run(definition, run->job, run->id, true, args_json, ret, err);
+    else if (outcome == TW_OK)
+        outcome = retry_body(definition, run, copy, &ret->unserved, err);
+    arena_done(&arena);
     messages_done(&copies);
     return outcome;
 }
@@ -1318,8 +1367,9 @@ enum tw_err control_retry(const struct definition *definition, struct slice job,
     outcome = read_poisoned(store, job, id, true, &run, err);
     if (outcome == TW_OK)
         outcome = is_poisoned(&run) && is_unreadable(&run)
-                      ? retry_unreadable(definition, &run, &ret->unserved, err)
-                      : retry_run(definition, job, id, accept, ret, err);
+                      ? retry_unreadable(definition, &run, ret, err)
+                      : retry_run(definition, job, id, accept,
+                            (struct slice){0}, ret, err);
     ledger_run_done(&run);
     return outcome;
 }
