@@ -351,3 +351,42 @@ BENCH_TEST(the_end_of_a_run_closes_its_job_with_it)
     assert_false(ended);
     arena_done(&arena);
 }
+
+/* A person opens the job for a run that was finished before this one. */
+BENCH_BETWEEN(opens_the_job)
+{
+    struct exchange exchange = {0};
+
+    if (call != BENCH_BATCH || n != 2)
+        return;
+    bench->between = NULL;
+    assert_ok(ledger_reopen(bench->wrapped.inner, &exchange, slice_of(JOB)));
+}
+
+BENCH_TEST(a_run_closes_its_job_that_is_opened_while_it_ends)
+{
+    struct wish wish = {LEDGER_SUCCEEDED, 0, 0};
+    struct ledger_change asked = {.store = bench->store,
+        .apply = apply,
+        .context = &wish,
+        .closes_job = true};
+    struct exchange exchange = {0};
+    struct ledger_run *run = begin(bench);
+    struct arena arena;
+    struct entity entity;
+    struct err err;
+
+    arena_init(&arena);
+    entity_init(&entity, &arena, slice_of(JOB), slice_of(LEDGER_CLOSED));
+    entity_set_string(&entity, &arena, "Run", slice_of("r0"));
+    workbench_write(bench, OPERATION_INSERT, &entity);
+    arena_done(&arena);
+    bench->calls[BENCH_BATCH] = 0;
+    bench->between = opens_the_job;
+    assert_ok(ledger_change(&asked, LEDGER_STORED, run, &err));
+    assert_null(bench->between);
+    assert_int_equal(
+        ledger_check_open(bench->store, &exchange, slice_of(JOB), &err),
+        TW_CONFLICT);
+    assert_non_null(strstr(err.text, "`finish` of run r1"));
+}

@@ -34,8 +34,8 @@ struct writing {
     struct ledger_run *is;        /* run to store; NULL: delete the run */
     struct row old_row, new_row;  /* the ledger index row to delete, and the one
                                      to write; without a key: none */
-    struct row closed[2]; /* that of the job and that of the run, each inserted
-                             if it is missing; without a key: none */
+    struct row closed[2]; /* that of the job and that of the run, each written
+                             anew; without a key: none */
     struct arena arena;
 
     struct operation operations[OPERATIONS_MAX];
@@ -104,8 +104,10 @@ static void add_rows(struct writing *w)
         set_row_properties(w, w->is, &operation->entity);
     }
     for (size_t i = 0; i < 2; i++)
-        if (w->closed[i].key.len > 0 && !w->closed[i].etag[0]) {
-            operation = add_operation(w, OPERATION_INSERT, &w->closed[i]);
+        if (w->closed[i].key.len > 0) {
+            operation = add_operation(w,
+                w->closed[i].etag[0] ? OPERATION_REPLACE : OPERATION_INSERT,
+                &w->closed[i]);
             entity_set_string(&operation->entity, &w->arena, "Run", w->was->id);
         }
 }
