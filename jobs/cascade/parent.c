@@ -33,8 +33,9 @@ enum tombstone_owner {
                               written */
     TOMBSTONE_OF_OTHER,    /* TablewardRun names another run. The tombstone may
                               have the properties of another job */
-    TOMBSTONE_OWNER_ENDED, /* the parent carries no tombstone, or one without
-                              an owner, or not all of this job's properties */
+    TOMBSTONE_OF_NOBODY,   /* the parent carries no tombstone, or one without
+                              an owner, or this run's name without all of this
+                              job's properties */
 };
 
 /* *ret: the value of TablewardRun of the parent as it was read into page,
@@ -76,10 +77,10 @@ static enum tombstone_owner tombstone_owner_of(
     if (!cascade_parent(c))
         return TOMBSTONE_NONE;
     if (!owner_in(&c->parent, ret_owner))
-        return TOMBSTONE_OWNER_ENDED;
+        return TOMBSTONE_OF_NOBODY;
     if (!slice_is(*ret_owner, c->owner))
         return TOMBSTONE_OF_OTHER;
-    return has_tombstone(c) ? TOMBSTONE_OURS : TOMBSTONE_OWNER_ENDED;
+    return has_tombstone(c) ? TOMBSTONE_OURS : TOMBSTONE_OF_NOBODY;
 }
 
 static enum tw_err get_parent(struct cascade_attempt *c, struct page *page,
@@ -326,7 +327,7 @@ static enum run_end archive_parent(struct cascade_attempt *c)
     struct slice owner = {0};
     enum tw_err outcome;
 
-    if (tombstone_owner_of(c, &owner) != TOMBSTONE_OWNER_ENDED) {
+    if (tombstone_owner_of(c, &owner) != TOMBSTONE_OF_NOBODY) {
         if (is_bare(c))
             return RUN_CONTINUES;
         log_run_warn(run_log(c->run),
@@ -529,11 +530,11 @@ static enum run_end check_may_mark(struct cascade_attempt *c,
         end = check_other(c, owner);
     if (end == RUN_CONTINUES && c->state.tombstone_ticks > 0)
         end = give_way(c);
-    if (end == RUN_CONTINUES && tombstone_owner == TOMBSTONE_OWNER_ENDED)
+    if (end == RUN_CONTINUES && tombstone_owner == TOMBSTONE_OF_NOBODY)
         end = leave_recreated(c);
     if (end == RUN_CONTINUES)
         end = leave_newer(c);
-    if (end == RUN_CONTINUES && tombstone_owner == TOMBSTONE_OWNER_ENDED)
+    if (end == RUN_CONTINUES && tombstone_owner == TOMBSTONE_OF_NOBODY)
         end = check_never_began(c);
     return end;
 }

@@ -52,7 +52,7 @@
 #define TOMBSTONE_NONE 0
 #define TOMBSTONE_OURS 1
 #define TOMBSTONE_OF_OTHER 2
-#define TOMBSTONE_OWNER_ENDED 3
+#define TOMBSTONE_OF_NOBODY 3
 
 #define DONE 0
 #define CONFLICT 1
@@ -332,7 +332,7 @@ pass: /* its first page may be read before the parent is */
 
 hold_parent:
     atomic {
-        holder = (!here -> TOMBSTONE_NONE : (tombstone == 0 -> TOMBSTONE_OWNER_ENDED :
+        holder = (!here -> TOMBSTONE_NONE : (tombstone == 0 -> TOMBSTONE_OF_NOBODY :
             (tombstone == self -> TOMBSTONE_OURS : TOMBSTONE_OF_OTHER)));
         printf("run %d reads the parent: holder %d\n", self, holder);
         has_etag[self] = here;
@@ -382,7 +382,7 @@ hold_parent:
         fi;
 #endif
         if
-        :: holder == TOMBSTONE_OWNER_ENDED && newer -> goto spared
+        :: holder == TOMBSTONE_OF_NOBODY && newer -> goto spared
         :: else
         fi;
 #ifdef NO_BARE_TOMBSTONE
@@ -393,7 +393,7 @@ hold_parent:
 #endif
 #ifdef NO_TOMBSTONE
         if
-        :: holder == TOMBSTONE_OWNER_ENDED -> lay(); goto held
+        :: holder == TOMBSTONE_OF_NOBODY -> lay(); goto held
         :: else
         fi;
 #endif
