@@ -10,7 +10,7 @@
  *   Writer  a front end: looks at the parent, then inserts a child under it,
  *           late by less than the settle
  *   App     makes the parent anew as soon as its name is free, changes a child,
- *           removes a tombstoned parent between two passes
+ *           removes a tombstoned parent between two passes, or during one
  *   Net     lands what was given up, at most LATE ticks after it was sent
  *   Clock   ticks at any moment, so anybody may sleep anywhere
  *
@@ -40,7 +40,17 @@
 #ifndef RUNS
 #define RUNS 1
 #endif
-/* AGELESS: the job names no property that says when a parent was made. */
+/* AGELESS: the job names no property that says when a parent was made.
+ * TOGETHER: both runs are requested before the parent is made anew.
+ * LEDGERS: each run is in a ledger of its own, where the other is not open.
+ * WATCHES: the parent is removed during a pass too. Once a tick the run reads
+ * the parent before it deletes a child, and writers add children to a new parent
+ * a tick after it was made: what is deleted within seconds is not modelled. */
+#ifdef TOGETHER
+#define REQUESTED(who) 1
+#else
+#define REQUESTED(who) (who)
+#endif
 
 /* Children: a leaf; one with children; under that by two rules. */
 #define LEAF 0
@@ -67,7 +77,7 @@
 /* The properties; an assertion names the one that is violated. */
 bool no_orphan = 1, parent_goes_last = 1, new_parent_is_spared = 1,
     new_child_is_spared = 1, foreign_child_is_spared = 1,
-    no_tombstone_stays = 1;
+    no_tombstone_stays = 1, nothing_is_left = 1;
 #define CHECK(property, holds) property = (holds); assert(property)
 
 /* The parent. generation: how often it has been made anew. */
@@ -87,11 +97,14 @@ bool late_etag[RUNS + 1];
 
 /* The ledger: checkpoint, phase; what an attempt has in memory. */
 bool stored_laid[RUNS + 1], stored_found[RUNS + 1], stored_last[RUNS + 1],
-    stored_due[RUNS + 1];
+    stored_due[RUNS + 1], stored_waited[RUNS + 1];
 byte stored_settle[RUNS + 1], stored_not_before[RUNS + 1],
     stored_from[RUNS + 1];
 byte settle_left[RUNS + 1], not_before_left[RUNS + 1];
 bool phase_parent[RUNS + 1], let_go[RUNS + 1], ended[RUNS + 1];
+#ifdef WATCHES
+bool checked, fresh; /* since the last tick: the parent was read, was made */
+#endif
 
 byte window_left, crashes = CRASHES, moves = MOVES, removals = 1;
 
@@ -141,7 +154,7 @@ inline land_merge(who, etag)
     result = (here && etag -> DONE : CONFLICT);
     if
     :: result == DONE ->
-        CHECK(new_parent_is_spared, bare || generation < who);
+        CHECK(new_parent_is_spared, bare || generation < REQUESTED(who));
         tombstone = who;
         parent_changed()
     :: else
@@ -164,7 +177,7 @@ inline land_delete_parent(who, etag)
     result = (!here || PARENT_ETAG(etag) -> DONE : CONFLICT);
     if
     :: here && PARENT_ETAG(etag) ->
-        CHECK(new_parent_is_spared, bare || generation < who);
+        CHECK(new_parent_is_spared, bare || generation < REQUESTED(who));
         CHECK(parent_goes_last,
             !(child_here[LEAF] && !child_moved) && !child_here[BRANCH] &&
                 !child_here[UNDER] && !child_here[BESIDE]);
@@ -183,7 +196,7 @@ inline land_delete_child(who, which, etag)
     if
     :: child_here[which] && NEEDED_ETAG(etag) ->
         CHECK(foreign_child_is_spared, which != LEAF || !child_moved);
-        CHECK(new_child_is_spared, child_generation[which] < who);
+        CHECK(new_child_is_spared, child_generation[which] < REQUESTED(who));
         if
         :: which == BRANCH ->
             CHECK(parent_goes_last, !child_here[UNDER] && !child_here[BESIDE])
@@ -287,7 +300,7 @@ proctype Run(byte self)
 {
     byte holder, result, child, from, n, place;
     bool previous_owner_crashed, laid, found, below, inside, met, last, due, deleted, newer,
-        open, ahead, ahead_found, early;
+        open, ahead, ahead_found, early, failed;
 
 begin:
     atomic {
@@ -335,8 +348,11 @@ hold_parent:
         holder = (!here -> TOMBSTONE_NONE : (tombstone == 0 -> TOMBSTONE_OF_NOBODY :
             (tombstone == self -> TOMBSTONE_OURS : TOMBSTONE_OF_OTHER)));
         printf("run %d reads the parent: holder %d\n", self, holder);
+#ifdef WATCHES
+        checked = 1;
+#endif
         has_etag[self] = here;
-        newer = here && !bare && generation >= self;
+        newer = here && !bare && generation >= REQUESTED(self);
 #if defined(NO_CREATED) || defined(AGELESS)
         newer = 0;
 #endif
@@ -367,13 +383,23 @@ hold_parent:
 #endif
 #ifndef NO_OTHER_RUN
         if
+#ifdef LEDGERS
+        :: holder == TOMBSTONE_OF_OTHER -> open = 0
+#else
         :: holder == TOMBSTONE_OF_OTHER -> open = !ended[tombstone]
+#endif
         :: else
         fi;
         if
         :: holder == TOMBSTONE_OF_OTHER && open -> goto wait_other
         :: else
         fi;
+#ifndef NO_FAILURE_FOR_OTHER
+        if
+        :: holder == TOMBSTONE_OF_OTHER && laid -> failed = 1; goto spared
+        :: else
+        fi;
+#endif
 #endif
 #ifndef NO_GIVING_WAY
         if
@@ -381,8 +407,14 @@ hold_parent:
         :: else
         fi;
 #endif
+#ifndef NO_WAITED
         if
-        :: holder == TOMBSTONE_OF_NOBODY && newer -> goto spared
+        :: holder == TOMBSTONE_OF_NOBODY && stored_waited[self] -> goto spared
+        :: else
+        fi;
+#endif
+        if
+        :: holder != TOMBSTONE_NONE && newer -> goto spared
         :: else
         fi;
 #ifdef NO_BARE_TOMBSTONE
@@ -416,6 +448,9 @@ hold_parent:
             printf("run %d merges a tombstone: %d late %d\n", self, result,
                 late_kind[self])
         fi;
+#ifdef WATCHES
+        checked = 1;
+#endif
         if
         :: result == DONE -> lay(); early = 1; goto held
         :: else -> goto hold_parent
@@ -512,6 +547,14 @@ held: /* in the same step: a pass begins with the answer's Date */
         :: else ->
             atomic {
                 DIES;
+#ifdef WATCHES
+                if
+#ifndef NO_WATCH
+                :: !checked && here && tombstone != self -> goto lost
+#endif
+                :: else -> checked = 1
+                fi;
+#endif
                 SEND(land_delete_child(self, child, CHILD_ETAG), DELETE_CHILD,
                     child, CHILD_ETAG);
                 printf("run %d deletes %d: %d late %d\n", self, child, result,
@@ -617,6 +660,22 @@ held: /* in the same step: a pass begins with the answer's Date */
     (due -> stored_not_before[self] : stored_settle[self]) == 0;
     goto begin;
 
+#ifdef WATCHES
+lost: /* the next pass holds the parent first */
+    atomic {
+        child = 0;
+        place = 0;
+        CHILD_ETAG_OF(LEAF) = 0;
+        below = 0;
+        deleted = 0;
+        found = 0;
+        last = 0;
+        due = 0;
+        printf("run %d has lost the parent\n", self);
+        goto pass
+    }
+#endif
+
 wait_late:
     atomic {
         DIES;
@@ -637,7 +696,9 @@ wait_other:
         last = 0;
         due = 0;
         store_checkpoint(0);
-        let_go[self] = 1
+        stored_waited[self] = 1;
+        let_go[self] = 1;
+        printf("run %d waits for another run\n", self)
     }
     !here || tombstone == 0 || tombstone == self || ended[tombstone];
     goto begin;
@@ -674,14 +735,18 @@ delete_parent:
 spared:
     atomic {
         DIES;
+        printf("run %d has ended, failed %d\n", self, failed);
+#ifdef TOGETHER
+        CHECK(nothing_is_left, failed || !child_here[LEAF]);
+#endif
         ended[self] = 1;
-        printf("run %d has ended\n", self);
         CHECK(no_tombstone_stays, !here || tombstone != self);
         has_etag[self] = 0;
         settle_left[self] = 0;
         not_before_left[self] = 0;
         stored_settle[self] = 0;
-        stored_not_before[self] = 0
+        stored_not_before[self] = 0;
+        stored_waited[self] = 0
     }
 }
 
@@ -694,6 +759,9 @@ proctype Writer()
     do
     :: atomic {
            here && tombstone == 0 && window_left == 0;
+#ifdef WATCHES
+           !fresh;
+#endif
            under = generation;
            if
            :: which = LEAF
@@ -748,11 +816,21 @@ proctype Writer()
 }
 
 /* Where nothing tells when a parent was made, one that is there before the
- * run's tombstone is the one that it is to delete. */
-#ifdef AGELESS
+ * run's tombstone is the one that it is to delete, unless it has waited for
+ * another run. */
+#define KNOWS(r) (stored_laid[r] || stored_waited[r] || ended[r])
+#if defined(AGELESS) && defined(TOGETHER)
+#define MAY_BE_MADE (KNOWS(1) && KNOWS(2))
+#elif defined(AGELESS)
 #define MAY_BE_MADE stored_laid[1]
 #else
 #define MAY_BE_MADE 1
+#endif
+
+#ifdef WATCHES
+#define BETWEEN_PASSES 1
+#else
+#define BETWEEN_PASSES let_go[1]
 #endif
 
 proctype App()
@@ -766,11 +844,17 @@ proctype App()
            here = 1;
            generation = made;
            parent_changed();
-           printf("the application makes the parent anew: %d\n", made);
+#ifdef WATCHES
+           fresh = 1;
+#endif
+           printf("the application makes the parent anew: %d\n", made)
+#ifndef TOGETHER
+           ;
            if
            :: RUNS >= 2 && made == 1 -> run Run(2)
            :: else
            fi
+#endif
        }
     :: atomic {
            child_here[LEAF] && !child_moved && moves > 0 ->
@@ -781,7 +865,7 @@ proctype App()
        }
 #ifdef REMOVALS
     :: atomic {
-           here && tombstone == 1 && let_go[1] && !ended[1] &&
+           here && tombstone == 1 && BETWEEN_PASSES && !ended[1] &&
            window_left == 0 && removals > 0 ->
            removals--;
            printf("the application removes the parent\n");
@@ -870,6 +954,10 @@ proctype Clock()
                fi
            }
            r = 0;
+#ifdef WATCHES
+           checked = 0;
+           fresh = 0;
+#endif
            printf("tick\n")
        }
     od
@@ -899,6 +987,9 @@ init {
         }
         n = 0;
         run Run(1);
+#ifdef TOGETHER
+        run Run(2);
+#endif
 #ifndef NOBODY_WRITES
         run Writer();
 #endif
