@@ -176,6 +176,30 @@ VIRTUAL_BENCH_TEST(an_open_id_is_rung_again_and_another_one_is_not)
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 2);
 }
 
+/* A worker would receive the message, and leave the run as it is. */
+VIRTUAL_BENCH_TEST(an_id_that_is_paused_or_being_cancelled_is_not_rung)
+{
+    struct control_enqueue order = what(bench, 0, football, "r1");
+    struct ledger_run *run;
+    struct err err;
+    char id[129];
+
+    assert_ok(control_enqueue(bench->store, &order, id, &err));
+    assert_ok(control_pause(bench->store, slice_of(JOB), slice_of("r1"),
+        workbench_new_run(bench), &asked, &err));
+    assert_int_equal(
+        control_enqueue(bench->store, &order, id, &err), TW_CONFLICT);
+    assert_non_null(strstr(err.text, "`resume`"));
+    run = workbench_stored(bench, JOB, "r1");
+    run->state = LEDGER_RUNNING;
+    run->control = slice_of(LEDGER_CONTROL_CANCEL);
+    assert_ok(workbench_store_run(bench, run));
+    assert_int_equal(
+        control_enqueue(bench->store, &order, id, &err), TW_CONFLICT);
+    assert_non_null(strstr(err.text, "being cancelled"));
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
+}
+
 VIRTUAL_BENCH_TEST(a_delay_hides_message_and_run)
 {
     struct control_enqueue order = what(bench, 0, football, "r1");

@@ -170,9 +170,10 @@ struct entering {
                    arguments */
 };
 
-/* Insert the run. If the run exists, check that it has the same arguments and
- * has not ended. Note until when the message of this request is hidden. Let the
- * run accept deletes if this request asks for that. */
+/* Insert the run. If the run exists, check that it has the same arguments, has
+ * not ended, and is executed: a message does not continue a paused run. Note
+ * until when the message of this request is hidden. Let the run accept deletes
+ * if this request asks for that. */
 static enum tw_err apply_entry(
     struct ledger_run *run, int64_t now_ticks, void *context, struct err *err)
 {
@@ -191,6 +192,13 @@ static enum tw_err apply_entry(
         return err_fail(err, TW_CONFLICT, "run %.*s/%.*s has ended already: %s",
             SLICE_ARG(run->job), SLICE_ARG(run->id),
             ledger_state_name(run->state));
+    if (slice_is(run->control, LEDGER_CONTROL_CANCEL))
+        return err_fail(err, TW_CONFLICT, "run %.*s/%.*s is being cancelled",
+            SLICE_ARG(run->job), SLICE_ARG(run->id));
+    if (run->state == LEDGER_PAUSED)
+        return err_fail(err, TW_CONFLICT,
+            "run %.*s/%.*s is paused: `resume` continues it",
+            SLICE_ARG(run->job), SLICE_ARG(run->id));
     entering->run->requested_ticks = run->requested_ticks;
     entering->known = true;
     if (entering->run->message_until_ticks <= run->message_until_ticks &&
@@ -1331,6 +1339,7 @@ static enum tw_err retry_body(const struct definition *definition,
                             : outcome;
 }
 
+/* Retry a message that could not be read. */
 static enum tw_err retry_unreadable(const struct definition *definition,
     const struct ledger_run *run, struct control_retried *ret, struct err *err)
 {
