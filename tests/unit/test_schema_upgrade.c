@@ -9,9 +9,11 @@
 #include "tests/support/faulty.h"
 #include "tests/support/hosted.h"
 #include "tests/support/test.h"
+#include "worker/base/buf.h"
 #include "worker/base/mem.h"
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
+#include "worker/store/filter.h"
 #include "worker/store/request_pool.h"
 
 #define TOP                                                                    \
@@ -279,6 +281,29 @@ FIXTURE_TEST(a_following_run_waits_between_rounds_until_finish)
     check("3", AS_NEW);
     assert_int_equal(h.behind, 0);
     h.finish = RUN_NOT_FINISHING;
+}
+
+/* The service refuses a filter of more comparisons: a later round asks for the
+ * Timestamp. */
+FIXTURE_TEST(a_filter_of_fifteen_comparisons_follows_too)
+{
+    struct buf job;
+
+    buf_init(&job, SIZE_MAX / 2);
+    buf_add_text(&job, FOLLOWING "  filter: \"Kind eq 'a'");
+    for (int i = 2; i <= FILTER_MAX_COMPARISONS; i++)
+        buf_add_format(&job, " or Kind eq '%d'", i);
+    buf_add_text(&job, "\"\n");
+    hosted_load(&h, buf_text(&job));
+    buf_done(&job);
+    put("1", AS_OLD ",\"Kind\":\"a\"");
+    assert_int_equal(run(NULL), RUN_WAITING);
+    put("2", AS_OLD ",\"Kind\":\"15\"");
+    put("3", AS_OLD ",\"Kind\":\"16\"");
+    assert_int_equal(hosted_attempt(&h, "blogs", ""), RUN_WAITING);
+    assert_true(holds("1", "\"V\":2"));
+    assert_true(holds("2", "\"V\":2"));
+    assert_false(holds("3", "\"V\":2"));
 }
 
 FIXTURE_TEST(a_run_ends_by_itself_if_its_job_does_not_follow_any_more)
