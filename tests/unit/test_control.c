@@ -1333,6 +1333,8 @@ static const struct rebinding rebindings[] = {
         JOB, "Rm9vdGJhbGw=", NULL, AS_BASE64, false},
     {"no base64, text since", CHANNEL_BASE64, CHANNEL_TEXT, FREE, JOB,
         "Foot ball!", BENCH_QUEUE, ARGUMENT("Foot ball!"), false},
+    {"no base64, not even now", CHANNEL_BASE64, CHANNEL_BASE64, FREE, JOB,
+        JSON_BODY, BENCH_QUEUE, JSON_BODY, false},
     {"a request that was an argument, its queue is free now", CHANNEL_TEXT,
         FREE, FREE, JOB, JSON_BODY, BENCH_QUEUE, RETOLD_AT, false},
     {"former: JSON, its queue is bound now", FREE, CHANNEL_TEXT, FREE, JOB,
