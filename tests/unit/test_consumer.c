@@ -981,11 +981,14 @@ static bool new_timeouts_are_used(struct workbench *bench)
 
 BENCH_TEST(a_reload_takes_the_new_timeouts)
 {
+    int64_t hidden_s;
+
     reload_bench = bench;
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
     start_with(bench, read_again_with_2_s);
     workbench_wait(bench, first_succeeded);
-    assert_int_equal(bench->hidden_s, 60);
+    workbench_locked(bench, hidden_s = bench->hidden_s); /* slots still poll */
+    assert_int_equal(hidden_s, 60);
     consumer_reload(service.consumer);
     workbench_wait(bench, new_timeouts_are_used);
     stop();
