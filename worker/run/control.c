@@ -1275,25 +1275,20 @@ static void retell(const struct ledger_run *run,
             run->requested_ticks, to);
 }
 
-/* Put a refused message back on a queue that reads it as before. copy: the body
+/* Put a refused message back on queue, which reads it as before. copy: the body
  * of its poison copy. */
-static enum tw_err put_back(const struct definition *definition,
-    const struct ledger_run *run, struct slice copy, bool *ret_unserved,
-    struct err *err)
+static enum tw_err put_back(struct store *store,
+    const struct setup_queue *queue, const struct ledger_run *run,
+    struct slice copy, struct err *err)
 {
-    const struct setup_queue *queue =
-        binding_queue_of_copy(definition, run, copy, err);
     struct messages put;
     struct buf text;
     enum tw_err outcome;
 
-    *ret_unserved = queue == NULL;
-    if (*ret_unserved)
-        return TW_NOT_FOUND;
     messages_init(&put);
     buf_init(&text, 8 * QUEUE_MAX_MESSAGE_BYTES);
     retell(run, queue, copy, &text);
-    outcome = put_message(definition_store(definition),
+    outcome = put_message(store,
         &(struct order){.queue = queue->name,
             .text = buf_slice(&text),
             .is_json = !queue->job},
@@ -1304,21 +1299,19 @@ static enum tw_err put_back(const struct definition *definition,
 }
 
 /*
- * Is copy, the body of a poison copy, an argument that a queue bound to the
- * entity's job reads now? Then the entity itself becomes the run, as if the
+ * Is copy, the body of a poison copy, an argument that queue, bound to the
+ * entity's job, reads now? Then the entity itself becomes the run, as if the
  * message had not been refused: RequestedAt stays, which the body cannot tell,
  * and a repeated `retry` makes no second run.
  */
 static bool is_argument(const struct definition *definition,
-    const struct ledger_run *run, struct slice copy, struct arena *arena,
-    struct slice *ret_args_json)
+    const struct setup_queue *queue, const struct ledger_run *run,
+    struct slice copy, struct arena *arena, struct slice *ret_args_json)
 {
     struct err ignored;
-    const struct setup_queue *queue =
-        binding_queue_of_copy(definition, run, copy, &ignored);
     struct request request;
 
-    if (!queue || !queue->job || !slice_is(run->job, queue->job->name) ||
+    if (!queue->job || !slice_is(run->job, queue->job->name) ||
         message_read(
             queue, definition->jobs, copy, arena, &request, &ignored) != TW_OK)
         return false;
@@ -1326,41 +1319,49 @@ static bool is_argument(const struct definition *definition,
     return true;
 }
 
-/* Put an unreadable message back on a queue, with the body of its poison copy,
- * then set the state of its ledger entity to `cancelled`. */
-static enum tw_err retry_body(const struct definition *definition,
-    const struct ledger_run *run, struct slice copy, bool *ret_unserved,
-    struct err *err)
+/* Retry a message with the body of its poison copy: make its entity the run if
+ * is_argument(); otherwise put the message back on a queue, then set the state
+ * of the entity to `cancelled`. */
+static enum tw_err retry_copy(const struct definition *definition,
+    const struct ledger_run *run, struct slice copy,
+    struct control_retried *ret, struct err *err)
 {
-    enum tw_err outcome = put_back(definition, run, copy, ret_unserved, err);
+    const struct setup_queue *queue =
+        binding_queue_of_copy(definition, run, copy, err);
+    struct store *store = definition_store(definition);
+    struct slice args_json;
+    struct arena arena;
+    enum tw_err outcome;
 
-    return outcome == TW_OK ? control_drop(definition_store(definition),
-                                  run->job, run->id, err)
-                            : outcome;
+    ret->unserved = queue == NULL;
+    if (!queue)
+        return TW_NOT_FOUND;
+    arena_init(&arena);
+    if (is_argument(definition, queue, run, copy, &arena, &args_json)) {
+        outcome =
+            retry_run(definition, run->job, run->id, true, args_json, ret, err);
+    } else {
+        outcome = put_back(store, queue, run, copy, err);
+        if (outcome == TW_OK)
+            outcome = control_drop(store, run->job, run->id, err);
+    }
+    arena_done(&arena);
+    return outcome;
 }
 
-/* Retry a message that could not be read. */
 static enum tw_err retry_unreadable(const struct definition *definition,
     const struct ledger_run *run, struct control_retried *ret, struct err *err)
 {
     struct messages copies;
-    struct slice args_json, copy;
-    struct arena arena;
     size_t index = 0;
     enum tw_err outcome;
 
     messages_init(&copies);
-    arena_init(&arena);
     outcome =
         find_copy(definition_store(definition), run, &copies, &index, err);
-    copy = outcome == TW_OK ? copies.list[index].text : (struct slice){0};
-    if (outcome == TW_OK &&
-        is_argument(definition, run, copy, &arena, &args_json))
+    if (outcome == TW_OK)
         outcome =
-            retry_run(definition, run->job, run->id, true, args_json, ret, err);
-    else if (outcome == TW_OK)
-        outcome = retry_body(definition, run, copy, &ret->unserved, err);
-    arena_done(&arena);
+            retry_copy(definition, run, copies.list[index].text, ret, err);
     messages_done(&copies);
     return outcome;
 }
