@@ -32,7 +32,7 @@
 #define CRASHES 2
 #endif
 #ifndef GENERATIONS
-#define GENERATIONS 1 /* how often the parent is made anew */
+#define GENERATIONS 1 /* how often the parent is created again */
 #endif
 #ifndef MOVES
 #define MOVES 1 /* how often a child is changed so that it is none */
@@ -41,7 +41,7 @@
 #define RUNS 1
 #endif
 /* AGELESS: the job names no property that says when a parent was made.
- * TOGETHER: both runs are requested before the parent is made anew.
+ * TOGETHER: both runs are requested before the parent is created again.
  * LEDGERS: each run is in a ledger of its own, where the other is not open.
  * WATCHES: the parent is removed during a pass too. Once a tick the run reads
  * the parent before it deletes a child, and writers add children to a new parent
@@ -80,7 +80,7 @@ bool no_orphan = 1, parent_goes_last = 1, new_parent_is_spared = 1,
     no_tombstone_stays = 1, nothing_is_left = 1;
 #define CHECK(property, holds) property = (holds); assert(property)
 
-/* The parent. generation: how often it has been made anew. */
+/* The parent. generation: how often it has been created again. */
 bool here, bare;
 byte generation, made, tombstone; /* tombstone: the run's number */
 bool has_etag[RUNS + 1];
@@ -847,7 +847,7 @@ proctype App()
 #ifdef WATCHES
            fresh = 1;
 #endif
-           printf("the application makes the parent anew: %d\n", made)
+           printf("the application creates the parent again: %d\n", made)
 #ifndef TOGETHER
            ;
            if

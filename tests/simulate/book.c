@@ -424,8 +424,8 @@ static bool is_paused_or_cancelled(const struct entity *entity)
 
 /* A lease that only does what was asked of a crashed owner (cancel, pause)
  * names none: its deadlines may lie where those of another claim lay, also
- * where those of the crashed owner itself lay; and whoever asked may have taken
- * it back since that lease read the run. */
+ * where those of the crashed owner itself lay; and the person may have taken
+ * the request back since that lease read the run. */
 static bool is_of(struct book *book, const struct leaseholder *leaseholder,
     const struct entity *entity)
 {

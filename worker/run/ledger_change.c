@@ -35,7 +35,7 @@ struct writing {
     struct row old_row, new_row;  /* the ledger index row to delete, and the one
                                      to write; without a key: none */
     struct row closed[2]; /* that of the job and that of the run, each written
-                             anew; without a key: none */
+                             even if it exists; without a key: none */
     struct arena arena;
 
     struct operation operations[OPERATIONS_MAX];
