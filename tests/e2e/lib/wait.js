@@ -4,6 +4,10 @@
 
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
+// block: wait, and let nothing else of this process run meanwhile.
+const block = (ms) =>
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+
 // until: the first truthy answer of condition(); an error that names `what`
 // when there is none within limit_ms. `alive`, when given, may throw to end
 // the wait early (a worker that has died).
@@ -58,4 +62,6 @@ function random(seed) {
   };
 }
 
-module.exports = {sleep, until, within, each, random, seed_of_run};
+module.exports = {
+  sleep, block, until, within, each, random, seed_of_run,
+};

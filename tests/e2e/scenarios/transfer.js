@@ -10,7 +10,7 @@ const fs = require('fs');
 const net = require('net');
 const path = require('path');
 const {differ, parse_exactly} = require('../lib/model');
-const {random, sleep} = require('../lib/wait');
+const {block, random, sleep} = require('../lib/wait');
 
 const HOW_MANY = {embedded: 20000, azsim: 5000, azurite: 1500};
 const PARTITIONS = ['Foot', "O'Neill & Sons", '100% C++', 'Crème brûlée',
@@ -120,7 +120,8 @@ const round_trip = (long) => async (suite) => {
 // killed: run a command again and again, each time with a SIGKILL after a
 // while that may be twice as long as the one before, until it ends by itself;
 // {kills, code, log}. Whatever this machine takes for the work, some of these
-// lives end in the midst of it: the first are shorter than a start.
+// lives end in the midst of it: the first are shorter than a start. These block
+// the event loop: the work of another suite may take longer than all of theirs.
 async function killed(suite, next, args) {
   for (let kills = 0; ; kills++) {
     const life_ms = kills < 11 ? next(4 << kills) : 600000;
@@ -129,6 +130,7 @@ async function killed(suite, next, args) {
     let over = false;
     running.exit.then(() => (over = true));
     const until = Date.now() + life_ms;
+    if (kills < 4) block(life_ms);
     while (!over && Date.now() < until) await sleep(1);
     if (!over) running.kill('SIGKILL');
     const {code, signal} = await suite.program.end(running, 600000);
