@@ -1888,6 +1888,33 @@ a_dry_run_says_that_the_run_would_be_refused() {
     grep -q refused out && fail "tables that are opened again would be refused"
 }
 
+# It showed a plan that the run refused.
+a_dry_run_says_that_the_steps_of_an_upgrade_have_changed() {
+    cat >upgrade.yaml <<'END'
+stores: {main: {embedded: upgrade.db}}
+jobs:
+  v2:
+    kind: schema-upgrade
+    table: Ratings
+    version: {property: V, absent: 1}
+    versions:
+      - {to: 2, steps: [{rename: {property: Rating, to: Score}}]}
+END
+    echo '{"PartitionKey":"p","RowKey":"1","Rating":5}' >ratings.jsonl
+    run 0 --config upgrade.yaml import Ratings ratings.jsonl
+    run 0 --config upgrade.yaml run v2 --dry-run
+    grep -q 'refused\|unknown' out err && fail "the first run would be refused"
+    run 0 --config upgrade.yaml run v2 phase=expand --yes
+    run 0 --config upgrade.yaml run v2 phase=contract --dry-run
+    prints '^Ratings: 1 entity, 1 batch'
+    grep -q refused out && fail "a contract after its expand would be refused"
+    sed 's/Score/Points/' upgrade.yaml >changed.yaml
+    refused_alike 'the steps of version 2 have changed' v2 phase=contract --config changed.yaml
+    prints '^Ratings: 1 entity, 1 batch'
+    sed 's/property: V/property: W/' upgrade.yaml >other.yaml
+    refused_alike 'have their version in property V' v2 phase=contract --config other.yaml
+}
+
 # It was ignored, without a word.
 deletes_are_accepted_of_a_run_that_exists() {
     accepting
@@ -2610,6 +2637,7 @@ failing_runs_are_as_many_as_asked_for
 status_watch_of_failing_runs_goes_on
 a_stopped_run_is_75_and_goes_on tables_of_the_job
 an_upgrade_is_shown_done_and_mended
+a_dry_run_says_that_the_steps_of_an_upgrade_have_changed
 an_archive_that_may_not_be_written_fails_the_run tables_of_the_job
 an_archive_is_restored_as_the_guide_says tables_of_the_job
 END

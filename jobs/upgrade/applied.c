@@ -196,7 +196,7 @@ static enum tw_err check_version(struct applied *applied, size_t index,
     return outcome;
 }
 
-enum tw_err applied_check(struct applied *applied, struct err *err)
+static enum tw_err check_steps(struct applied *applied, struct err *err)
 {
     enum tw_err outcome = TW_OK;
 
@@ -350,7 +350,7 @@ static enum tw_err check_behind(
     return TW_INVALID;
 }
 
-enum tw_err applied_check_expand(struct applied *applied, struct err *err)
+static enum tw_err check_expand(struct applied *applied, struct err *err)
 {
     struct row row;
     enum tw_err outcome;
@@ -360,5 +360,17 @@ enum tw_err applied_check_expand(struct applied *applied, struct err *err)
     if (outcome == TW_OK && row.entity)
         outcome = check_behind(applied, row.entity, err);
     row_done(&row);
+    return outcome;
+}
+
+/* ---- the check before a run ---- */
+
+enum tw_err applied_check(
+    struct applied *applied, enum upgrade_phase phase, struct err *err)
+{
+    enum tw_err outcome = check_steps(applied, err);
+
+    if (outcome == TW_OK && phase == UPGRADE_CONTRACT)
+        outcome = check_expand(applied, err);
     return outcome;
 }

@@ -44,11 +44,14 @@ void applied_init(struct applied *applied, const struct upgrade *upgrade,
     const struct store *store, struct run *run);
 
 /*
- * applied_check: compare the steps of all versions with the stored digests.
- * TW_INVALID: a version's steps differ from the steps applied under its number,
- * or the version property or `absent` differs; err says what to do.
+ * applied_check: may a run of this phase begin? Compares the steps of all
+ * versions with the stored digests; reads only. TW_INVALID: a version's steps
+ * differ from the steps applied under its number, or the version property or
+ * `absent` differs, or it is a contract and the last expand to the newest
+ * version left entities behind or has not ended; err says what to do.
  */
-TW_MUST_USE enum tw_err applied_check(struct applied *applied, struct err *err);
+TW_MUST_USE enum tw_err applied_check(
+    struct applied *applied, enum upgrade_phase phase, struct err *err);
 
 /* applied_note: store the digests of versions[first] and all later versions.
  * Call before their steps are carried out. TW_OK: the digests are stored.
@@ -60,10 +63,5 @@ TW_MUST_USE enum tw_err applied_note(
  * round of the expand ended with `behind` entities behind. */
 TW_MUST_USE enum tw_err applied_note_expand(
     struct applied *applied, int64_t behind, struct err *err);
-
-/* applied_check_expand: call before `contract`. TW_INVALID: the last expand to
- * the newest version left entities behind, or has not ended. */
-TW_MUST_USE enum tw_err applied_check_expand(
-    struct applied *applied, struct err *err);
 
 #endif

@@ -10,6 +10,7 @@
 #include "jobs/engine/scan.h"
 #include "jobs/engine/selector.h"
 #include "jobs/index_row.h"
+#include "jobs/upgrade/applied.h"
 #include "jobs/upgrade/steps.h"
 #include "worker/base/mem.h"
 #include "worker/store/store.h"
@@ -186,6 +187,29 @@ static void finish(struct count *count)
     estimate->read = atomic_load(&count->run->counts.read) * 2;
 }
 
+/* Would the run be refused because of what earlier runs have stored beside the
+ * ledger (rules U8 and A2)? An unreadable ledger is no reason to count nothing.
+ */
+static void find_refusal(struct count *count)
+{
+    struct job_estimate *estimate = count->estimate;
+    struct applied applied;
+    enum tw_err outcome;
+    struct err why;
+
+    if (!count->run->ledger)
+        return;
+    applied_init(&applied, count->upgrade, count->store, count->run);
+    outcome = applied_check(&applied, count->how.phase, &why);
+    if (outcome == TW_INVALID)
+        estimate->refused = arena_copy(&estimate->arena, slice_of(why.text)).at;
+    else if (outcome != TW_OK)
+        estimate->note = arena_format(&estimate->arena,
+            "it is unknown whether the steps differ from applied steps: %s",
+            why.text)
+                             .at;
+}
+
 enum tw_err upgrade_count(const struct upgrade *upgrade, struct store *store,
     struct run *run, struct job_estimate *ret, struct err *err)
 {
@@ -217,8 +241,10 @@ enum tw_err upgrade_count(const struct upgrade *upgrade, struct store *store,
         &upgrade->selector, &run->args, &ret->arena, &count.selection, err);
     if (outcome == TW_OK)
         outcome = count_all(&count, err);
-    if (outcome == TW_OK)
+    if (outcome == TW_OK) {
         finish(&count);
+        find_refusal(&count);
+    }
     mem_free(count.one.counts);
     mem_free(count.all.counts);
     profile_free(count.profile);

@@ -522,10 +522,8 @@ static enum tw_err make_round(struct upgrade_run *u, enum rounds_next *ret)
 /* Check the digests before any entity is changed (rule U8). */
 static enum tw_err check_applied(struct upgrade_run *u)
 {
-    enum tw_err outcome = applied_check(&u->applied, u->err);
+    enum tw_err outcome = applied_check(&u->applied, u->how.phase, u->err);
 
-    if (outcome == TW_OK && u->how.phase == UPGRADE_CONTRACT)
-        outcome = applied_check_expand(&u->applied, u->err);
     if (outcome == TW_OK && u->at.rounds.number == 0)
         outcome = note_behind(u, -1);
     return outcome;

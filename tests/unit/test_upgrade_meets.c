@@ -204,6 +204,24 @@ static void edit_expand_row(const char *properties)
     assert_true(found);
 }
 
+/* A dry run of `contract` says why the run would be refused; NULL: it would not
+ * be. */
+static void check_contract_refused(const char *part)
+{
+    struct job_estimate estimate = {.table_count = 0};
+
+    h.kind_arg = "contract";
+    assert_ok(hosted_estimate(&h, "renamed", "", &estimate));
+    if (part) {
+        assert_non_null(estimate.refused);
+        assert_non_null(strstr(estimate.refused, part));
+    } else {
+        assert_null(estimate.refused);
+    }
+    assert_null(estimate.note);
+    arena_done(&estimate.arena);
+}
+
 FIXTURE_TEST(contract_says_how_far_the_expand_is_behind)
 {
     static const struct {
@@ -223,12 +241,14 @@ FIXTURE_TEST(contract_says_how_far_the_expand_is_behind)
     run("renamed", "expand", RUN_SUCCEEDED);
     for (size_t i = 0; TEST_EACH(i, cases); i++) {
         edit_expand_row(cases[i].row);
+        check_contract_refused(cases[i].part);
         run("renamed", "contract", RUN_FAILED);
         if (!strstr(h.err.text, cases[i].part))
             fail_msg("%s", h.err.text);
     }
     for (size_t i = 0; TEST_EACH(i, none); i++) {
         edit_expand_row(none[i]);
+        check_contract_refused(NULL);
         run("renamed", "contract", RUN_SUCCEEDED);
     }
     scene_check_is("Names", "a", "1", "{\"Body\":\"x\",\"V\":2}");
@@ -460,6 +480,22 @@ FIXTURE_TEST(a_dry_run_shows_the_first_that_fail)
     assert_non_null(strstr(estimate.details, "'a' / '00'"));
     assert_null(strstr(estimate.details, "'a' / '11'"));
     assert_null(strstr(estimate.details, "\n\n\n"));
+    arena_done(&estimate.arena);
+}
+
+FIXTURE_TEST(a_dry_run_counts_without_the_ledger)
+{
+    struct job_estimate estimate = {.table_count = 0};
+    struct script_event *read =
+        script_call(&s, CALL_GET, "TablewardRuns", 1, 99);
+
+    read->answer = TW_FORBIDDEN;
+    read->unsent = true;
+    scene_put("Names", "a", "1", "\"Text\":\"x\"");
+    assert_ok(hosted_estimate(&h, "renamed", "", &estimate));
+    assert_int_equal(estimate.tables[0].entities, 1);
+    assert_null(estimate.refused);
+    assert_non_null(strstr(estimate.note, "it is unknown whether the steps"));
     arena_done(&estimate.arena);
 }
 

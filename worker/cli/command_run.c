@@ -329,9 +329,9 @@ static int open_stores(
 
 /* ---- a dry run ---- */
 
-/* The ledger's store, in which a dry run looks up whether the job is closed.
- * NULL: the run would not be refused for it, or the store cannot be opened,
- * which is no reason to make no dry run. */
+/* The ledger's store, in which a dry run looks up whether the job is closed or
+ * its steps have changed. NULL: the run would not be refused for it, or the
+ * store cannot be opened, which is no reason to make no dry run. */
 static struct store *open_ledger_to_read(
     struct session *session, const struct request *request)
 {
@@ -339,11 +339,11 @@ static struct store *open_ledger_to_read(
     size_t number = load->setup.store;
     struct store *ledger = NULL;
 
-    if (request->reopen || !request->job->kind->table_job ||
-        number >= load->stores.count || load_is_new(load, number))
+    if (!request->job->kind->table_job || number >= load->stores.count ||
+        load_is_new(load, number))
         return NULL;
     if (session_ledger(session, false, &ledger) != EXIT_DONE)
-        say_note("it is unknown whether `finish` has closed job %s",
+        say_note("it is unknown whether the ledger refuses a run of job %s",
             request->job->name);
     return ledger;
 }
@@ -352,7 +352,8 @@ static int try_run(struct session *session, const struct request *request)
 {
     struct dry_run what = {.job = request->job,
         .args = request->args,
-        .accept_deletes = request->accept_deletes};
+        .accept_deletes = request->accept_deletes,
+        .reopen = request->reopen};
     struct signals *signals = signals_start(end_at_once, NULL);
     int code;
 

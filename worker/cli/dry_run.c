@@ -185,9 +185,11 @@ int dry_run(struct session *session, const struct dry_run *what)
     session_local_run(session, what->job->name, object, &local);
     local.run.args = what->args;
     local.run.accept_deletes = what->accept_deletes;
+    local.run.ledger = what->ledger;
+    local.run.ledger_table = LEDGER_TABLE;
     arena_init(&result.arena);
     code = estimate(session, what->job, &local.run, &result);
-    if (code == EXIT_DONE && what->ledger)
+    if (code == EXIT_DONE && what->ledger && !what->reopen)
         code = find_closed(session, what, &result);
     if (code == EXIT_DONE)
         print_estimate(&result, session->load->setup.price_per_10k);

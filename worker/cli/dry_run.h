@@ -14,9 +14,9 @@ struct store;
 struct dry_run {
     const struct job *job;
     struct run_args args;
-    struct store *ledger; /* the ledger's store; NULL: whether `finish` has
-                             closed the job is not looked up */
-    bool accept_deletes;
+    struct store *ledger; /* the ledger's store; NULL: whether the ledger
+                             refuses the run is not looked up */
+    bool accept_deletes, reopen;
 };
 
 /*
