@@ -1890,8 +1890,8 @@ a_dry_run_says_that_the_run_would_be_refused() {
 
 # It showed a plan that the run refused.
 a_dry_run_says_that_the_steps_of_an_upgrade_have_changed() {
-    cat >upgrade.yaml <<'END'
-stores: {main: {embedded: upgrade.db}}
+    cat >steps.yaml <<'END'
+stores: {main: {embedded: steps.db}}
 jobs:
   v2:
     kind: schema-upgrade
@@ -1901,17 +1901,17 @@ jobs:
       - {to: 2, steps: [{rename: {property: Rating, to: Score}}]}
 END
     echo '{"PartitionKey":"p","RowKey":"1","Rating":5}' >ratings.jsonl
-    run 0 --config upgrade.yaml import Ratings ratings.jsonl
-    run 0 --config upgrade.yaml run v2 --dry-run
+    run 0 --config steps.yaml import Ratings ratings.jsonl
+    run 0 --config steps.yaml run v2 --dry-run
     grep -q 'refused\|unknown' out err && fail "the first run would be refused"
-    run 0 --config upgrade.yaml run v2 phase=expand --yes
-    run 0 --config upgrade.yaml run v2 phase=contract --dry-run
+    run 0 --config steps.yaml run v2 phase=expand --yes
+    run 0 --config steps.yaml run v2 phase=contract --dry-run
     prints '^Ratings: 1 entity, 1 batch'
     grep -q refused out && fail "a contract after its expand would be refused"
-    sed 's/Score/Points/' upgrade.yaml >changed.yaml
+    sed 's/Score/Points/' steps.yaml >changed.yaml
     refused_alike 'the steps of version 2 have changed' v2 phase=contract --config changed.yaml
     prints '^Ratings: 1 entity, 1 batch'
-    sed 's/property: V/property: W/' upgrade.yaml >other.yaml
+    sed 's/property: V/property: W/' steps.yaml >other.yaml
     refused_alike 'have their version in property V' v2 phase=contract --config other.yaml
 }
 

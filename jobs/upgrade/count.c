@@ -187,27 +187,22 @@ static void finish(struct count *count)
     estimate->read = atomic_load(&count->run->counts.read) * 2;
 }
 
-/* Would the run be refused because of what earlier runs have stored beside the
- * ledger (rules U8 and A2)? An unreadable ledger is no reason to count nothing.
- */
-static void find_refusal(struct count *count)
+/* Find out whether the run would be refused because of what earlier runs have
+ * stored beside the ledger (rules U8 and A2). */
+static enum tw_err find_refusal(struct count *count, struct err *err)
 {
     struct job_estimate *estimate = count->estimate;
     struct applied applied;
     enum tw_err outcome;
-    struct err why;
 
     if (!count->run->ledger)
-        return;
+        return TW_OK;
     applied_init(&applied, count->upgrade, count->store, count->run);
-    outcome = applied_check(&applied, count->how.phase, &why);
-    if (outcome == TW_INVALID)
-        estimate->refused = arena_copy(&estimate->arena, slice_of(why.text)).at;
-    else if (outcome != TW_OK)
-        estimate->note = arena_format(&estimate->arena,
-            "it is unknown whether the steps differ from applied steps: %s",
-            why.text)
-                             .at;
+    outcome = applied_check(&applied, count->how.phase, err);
+    if (outcome != TW_INVALID)
+        return outcome;
+    estimate->refused = arena_copy(&estimate->arena, slice_of(err->text)).at;
+    return TW_OK;
 }
 
 enum tw_err upgrade_count(const struct upgrade *upgrade, struct store *store,
@@ -240,11 +235,11 @@ enum tw_err upgrade_count(const struct upgrade *upgrade, struct store *store,
     outcome = selection_of_run(
         &upgrade->selector, &run->args, &ret->arena, &count.selection, err);
     if (outcome == TW_OK)
+        outcome = find_refusal(&count, err);
+    if (outcome == TW_OK)
         outcome = count_all(&count, err);
-    if (outcome == TW_OK) {
+    if (outcome == TW_OK)
         finish(&count);
-        find_refusal(&count);
-    }
     mem_free(count.one.counts);
     mem_free(count.all.counts);
     profile_free(count.profile);

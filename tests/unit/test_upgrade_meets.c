@@ -483,22 +483,6 @@ FIXTURE_TEST(a_dry_run_shows_the_first_that_fail)
     arena_done(&estimate.arena);
 }
 
-FIXTURE_TEST(a_dry_run_counts_without_the_ledger)
-{
-    struct job_estimate estimate = {.table_count = 0};
-    struct script_event *read =
-        script_call(&s, CALL_GET, "TablewardRuns", 1, 99);
-
-    read->answer = TW_FORBIDDEN;
-    read->unsent = true;
-    scene_put("Names", "a", "1", "\"Text\":\"x\"");
-    assert_ok(hosted_estimate(&h, "renamed", "", &estimate));
-    assert_int_equal(estimate.tables[0].entities, 1);
-    assert_null(estimate.refused);
-    assert_non_null(strstr(estimate.note, "it is unknown whether the steps"));
-    arena_done(&estimate.arena);
-}
-
 /* ---- records and checkpoints ---- */
 
 static void check_record(const char *text, bool wanted)
