@@ -155,6 +155,63 @@ FIXTURE_TEST(a_run_whose_message_may_be_visible_stays_until_its_queue_is_empty)
     expect(bench, JOB, "a", "none");
 }
 
+/* `run --id` ends a run without its message, and a worker may be killed before
+ * it deletes the message. Then no worker served the queue. */
+FIXTURE_TEST(
+    a_run_stays_while_its_queue_begins_with_messages_from_before_its_end)
+{
+    struct exchange exchange = {0};
+    struct messages taken;
+
+    workbench_put(bench, BENCH_QUEUE, "its own");
+    virtual_step_clocks(0, 60 * 1000, 60 * 1000);
+    stored_with_message(
+        bench, "a", LEDGER_SUCCEEDED, "2026-11-24T12:00:30Z", NULL);
+    stored_with_message(
+        bench, "b", LEDGER_SUCCEEDED, "2026-11-24T12:00:40Z", NULL);
+    virtual_step_clocks(0, 5 * DAYS / TICKS_PER_MS, 5 * DAYS / TICKS_PER_MS);
+    workbench_put(bench, BENCH_QUEUE, "a later one");
+    assert_int_equal(pass(bench), WALK_DONE);
+    expect(bench, JOB, "a", "succeeded");
+    expect(bench, JOB, "b", "succeeded");
+    messages_init(&taken);
+    (void)workbench_take(bench, BENCH_QUEUE, &taken);
+    assert_ok(store_queue_delete(bench->wrapped.inner, &exchange, BENCH_QUEUE,
+        taken.list[0].id, taken.list[0].pop_receipt));
+    messages_done(&taken);
+    assert_int_equal(pass(bench), WALK_DONE);
+    expect(bench, JOB, "a", "none"); /* the queue is busy, not forgotten */
+    expect(bench, JOB, "b", "none");
+}
+
+FIXTURE_TEST(a_run_whose_message_was_left_stays_for_thirty_days)
+{
+    workbench_put(bench, BENCH_QUEUE, "another's");
+    stored_with_message(bench, "a", LEDGER_SUCCEEDED, NOW, NULL);
+    virtual_step_clocks(0, 29 * DAYS / TICKS_PER_MS, 29 * DAYS / TICKS_PER_MS);
+    assert_int_equal(pass(bench), WALK_DONE);
+    expect(bench, JOB, "a", "succeeded");
+    virtual_step_clocks(0, 2 * DAYS / TICKS_PER_MS, 2 * DAYS / TICKS_PER_MS);
+    assert_int_equal(pass(bench), WALK_DONE);
+    expect(bench, JOB, "a", "none");
+}
+
+/* A queue that cannot be read may have the message; an outage ends the pass. */
+FIXTURE_TEST(a_run_stays_while_the_first_messages_of_its_queue_are_unknown)
+{
+    stored_with_message(
+        bench, "a", LEDGER_SUCCEEDED, "2026-11-20T10:00:00Z", NULL);
+    workbench_put(bench, BENCH_QUEUE, "a later one");
+    workbench_meets(bench, BENCH_PEEK, 1, 1, BENCH_INVALID);
+    assert_int_equal(pass(bench), WALK_DONE);
+    expect(bench, JOB, "a", "succeeded");
+    workbench_meets(bench, BENCH_PEEK, 1, 1, BENCH_FAIL);
+    assert_int_equal(pass(bench), WALK_FAILED);
+    expect(bench, JOB, "a", "succeeded");
+    assert_int_equal(pass(bench), WALK_DONE);
+    expect(bench, JOB, "a", "none");
+}
+
 /* ---- clocks ---- */
 
 /* The ledger's own clock, which has dated the ends, does not follow. */

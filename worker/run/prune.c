@@ -14,6 +14,10 @@
  * which its own message must be visible. The message may still be there,
  * because perhaps no worker has served the queue since. */
 #define UNSERVED_MAX (30 * 24 * 3600 * TICKS_PER_S)
+/* A message that is left of an ended run is visible soon after the end: after
+ * the visibility timeout, which is usually minutes at most. Then it is among
+ * the first of its queue, or all of these were put before it was visible. */
+#define FRONT_MAX (3600 * TICKS_PER_S)
 
 void prune_init(struct prune *prune)
 {
@@ -21,8 +25,15 @@ void prune_init(struct prune *prune)
     walk_init(&prune->walk);
 }
 
+static void forget_front(struct prune *prune)
+{
+    mem_free(prune->front_queue);
+    prune->front_queue = NULL;
+}
+
 void prune_done(struct prune *prune)
 {
+    forget_front(prune);
     walk_done(&prune->walk);
 }
 
@@ -33,6 +44,7 @@ void prune_begin(struct prune *prune, struct store *store,
         .below_day = ledger_day(now_ticks - keep_ticks, prune->below_day)};
 
     walk_begin(&prune->walk, store, deadline, &scan);
+    forget_front(prune);
     prune->keep_ticks = keep_ticks;
     prune->pruned = 0;
 }
@@ -93,8 +105,8 @@ static bool is_kept(
            day_number(date_ticks - prune->keep_ticks);
 }
 
-/* Returns until when a message of the ended run may be hidden; 0: its message
- * was deleted when it ended, and the ledger knows of no other. */
+/* Returns until when a message of the ended run may be hidden; 0: not after its
+ * end. */
 static int64_t hidden_until(const struct ledger_run *run)
 {
     int64_t until = run->message_until_ticks;
@@ -103,6 +115,52 @@ static int64_t hidden_until(const struct ledger_run *run)
         until < run->finished_ticks + HIDDEN_MAX)
         until = run->finished_ticks + HIDDEN_MAX;
     return until > run->finished_ticks ? until : 0;
+}
+
+/* Set prune->front_ticks to when the oldest of the first visible messages of
+ * queue was put: INT64_MAX if there are none, INT64_MIN if they cannot be read.
+ */
+static enum tw_err read_front(
+    struct prune *prune, struct exchange *exchange, struct slice queue)
+{
+    struct messages first;
+    enum tw_err outcome;
+
+    forget_front(prune);
+    prune->front_queue = mem_format("%.*s", SLICE_ARG(queue));
+    prune->front_ticks = INT64_MAX;
+    messages_init(&first);
+    *exchange = begin_attempt(prune);
+    outcome = store_queue_peek(
+        prune->walk.store, exchange, prune->front_queue, QUEUE_MAX_GET, &first);
+    for (size_t i = 0; outcome == TW_OK && i < first.count; i++)
+        if (first.list[i].inserted_ticks < prune->front_ticks)
+            prune->front_ticks = first.list[i].inserted_ticks;
+    messages_done(&first);
+    if (outcome == TW_BUSY || outcome == TW_STOPPED)
+        forget_front(prune);
+    else if (outcome != TW_OK && outcome != TW_NOT_FOUND)
+        prune->front_ticks = INT64_MIN;
+    return outcome;
+}
+
+/*
+ * May the queue still have a message of the run that was visible when the run
+ * ended, or soon afterwards? The command `run` ends a run without its message,
+ * and a worker may be killed before it deletes the message. *ret is set if
+ * TW_OK is returned.
+ */
+static enum tw_err left_message(struct prune *prune, struct exchange *exchange,
+    const struct ledger_run *run, bool *ret)
+{
+    enum tw_err outcome = TW_OK;
+
+    if (!prune->front_queue || !slice_is(run->queue, prune->front_queue))
+        outcome = read_front(prune, exchange, run->queue);
+    if (outcome == TW_BUSY || outcome == TW_STOPPED)
+        return outcome;
+    *ret = prune->front_ticks <= run->finished_ticks + FRONT_MAX;
+    return TW_OK;
 }
 
 /*
@@ -121,8 +179,11 @@ static enum tw_err expects_message(struct prune *prune,
     char *queue;
 
     *ret = until >= now;
-    if (*ret || until == 0 || run->queue.len == 0 || now > until + UNSERVED_MAX)
+    if (*ret || run->queue.len == 0 ||
+        now > (until > 0 ? until : run->finished_ticks) + UNSERVED_MAX)
         return TW_OK;
+    if (until == 0)
+        return left_message(prune, exchange, run, ret);
     queue = mem_format("%.*s", SLICE_ARG(run->queue));
     *exchange = begin_attempt(prune);
     outcome = store_queue_count(prune->walk.store, exchange, queue, &count);

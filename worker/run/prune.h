@@ -5,10 +5,12 @@
  * an operator drops them.
  *
  * A message whose run is not in the ledger begins a run. So a run whose message
- * may still come is kept for longer. This is a run that was cancelled, or whose
- * MessageUntil is after its end. It is kept until the message must be visible
+ * may still come is kept for longer. If the run was cancelled, or its
+ * MessageUntil is after its end, it is kept until the message must be visible
  * (at MessageUntil, or 7 days after a cancel), and then until its queue is
- * empty, but for 30 days at most.
+ * empty, but for 30 days at most. Any other run of a queue is kept while the
+ * queue begins with messages that were put before the run's end, for 30 days
+ * at most, too: one of these may be its own.
  *
  * A pass reads the ledger index rows job after job (also of jobs that are no
  * longer configured), the oldest day first, and makes one step for each run.
@@ -27,7 +29,10 @@ struct prune {
     struct walk walk;
     char below_day[LEDGER_DAY_MAX];
     int64_t keep_ticks;
-    int64_t pruned; /* number of runs that this pass has deleted */
+    int64_t pruned;      /* number of runs that this pass has deleted */
+    char *front_queue;   /* the queue whose first messages were read last;
+                            owned; NULL: none */
+    int64_t front_ticks; /* when the oldest of these messages was put */
 };
 
 /* prune_init: set up, without a pass. prune_done: free, and set up again. */
