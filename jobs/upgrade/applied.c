@@ -213,6 +213,76 @@ static enum tw_err check_steps(struct applied *applied, struct err *err)
     return outcome;
 }
 
+/* Would entities miss the steps of version `number`, which were applied?
+ * Entities below it are brought past it, and those at it stay there. A newer
+ * version than the document's is of a newer configuration, and changes nothing
+ * here; neither does a version below all that the document begins with. */
+static bool is_left_out(const struct upgrade *upgrade, int64_t number)
+{
+    int64_t first = upgrade->versions[0].number;
+
+    for (size_t i = 0; i < upgrade->version_count; i++)
+        if (upgrade->versions[i].number == number)
+            return false;
+    return number < upgrade_rules_newest(upgrade) &&
+           number > (first < upgrade->absent ? first : upgrade->absent);
+}
+
+static enum tw_err check_listed(
+    const struct upgrade *upgrade, const struct entity *stored, struct err *err)
+{
+    const struct property *version = entity_find(stored, slice_of("Version"));
+    enum tw_err outcome = TW_OK;
+    struct arena arena;
+    int64_t number;
+
+    /* The row with the state of the expand has no digest. */
+    if (!entity_find(stored, slice_of("Digest")) || !version ||
+        !property_integer(version, &number) || !is_left_out(upgrade, number))
+        return TW_OK;
+    arena_init(&arena);
+    outcome = err_fail(err, TW_INVALID,
+        "`versions:` does not contain version %" PRId64 ", whose steps were "
+        "applied (%.*s, run %.*s/%.*s): restore it, because entities below it "
+        "would not get its steps, and those that have them would stay at it",
+        number, SLICE_ARG(text_of(stored, "AppliedAt", &arena)),
+        SLICE_ARG(text_of(stored, "Job", &arena)),
+        SLICE_ARG(text_of(stored, "Run", &arena)));
+    arena_done(&arena);
+    return outcome;
+}
+
+/* Find versions of the table that were applied and that the document does not
+ * contain any more. */
+static enum tw_err check_left_out(
+    const struct applied *applied, struct err *err)
+{
+    struct run *run = applied->run;
+    struct scan_request request = {.table = run->ledger_table,
+        .partition_key = key_range_exact(slice_of(APPLIED_PARTITION))};
+    struct slice prefix = slice_of(applied->table_digest);
+    enum tw_err outcome;
+    struct arena arena;
+    struct page page;
+
+    arena_init(&arena);
+    page_init(&page);
+    request.row_key = key_range_prefix(prefix, &arena);
+    do {
+        request.from = page.next;
+        outcome =
+            call_scan(run->request_pool, run->ledger, &request, &page, err);
+        for (size_t i = 0; outcome == TW_OK && i < page.count; i++)
+            if (slice_begins(page.entities[i].row_key, prefix))
+                outcome =
+                    check_listed(applied->upgrade, &page.entities[i], err);
+    } while (outcome == TW_OK && page.next.more);
+    page_done(&page);
+    arena_done(&arena);
+    /* Before the first run there is no ledger. */
+    return outcome == TW_NOT_FOUND ? TW_OK : outcome;
+}
+
 static enum tw_err insert_digest(const struct applied *applied,
     const struct upgrade_version *version, const struct row *row,
     struct err *err)
@@ -370,6 +440,8 @@ enum tw_err applied_check(
 {
     enum tw_err outcome = check_steps(applied, err);
 
+    if (outcome == TW_OK)
+        outcome = check_left_out(applied, err);
     if (outcome == TW_OK && phase == UPGRADE_CONTRACT)
         outcome = check_expand(applied, err);
     return outcome;

@@ -7,7 +7,7 @@
  * first entity. Changed steps under an old number are refused, because it is
  * unknown which entities have the old and which the new steps. The name of the
  * version property and `absent` are stored in the same row, and other values of
- * these are refused too;
+ * these are refused too, as is a document without a version that was applied;
  *
  *   the number of entities that were written during the last round of the last
  * expand and are not converted (Behind, rule A2). `contract` is refused until
@@ -46,8 +46,9 @@ void applied_init(struct applied *applied, const struct upgrade *upgrade,
 /*
  * applied_check: may a run of this phase begin? Compares the steps of all
  * versions with the stored digests; reads only. TW_INVALID: a version's steps
- * differ from the steps applied under its number, or the version property or
- * `absent` differs, or it is a contract and the last expand to the newest
+ * differ from the steps applied under its number, or the document does not
+ * contain a version that was applied, or the version property or `absent`
+ * differs, or it is a contract and the last expand to the newest
  * version left entities behind or has not ended; err says what to do.
  */
 TW_MUST_USE enum tw_err applied_check(

@@ -390,6 +390,44 @@ FIXTURE_TEST(changed_steps_are_refused_once_they_were_applied)
     assert_true(holds("2", "\"V\":3"));
 }
 
+/* Otherwise an entity at version 1 would be brought to version 3 with its old
+ * properties, and one at version 2 would stay there. */
+FIXTURE_TEST(a_version_that_was_applied_stays_in_the_document)
+{
+    put("1", AS_OLD);
+    assert_int_equal(run("expand"), RUN_SUCCEEDED);
+    put("2", AS_OLD);
+    hosted_load(&h, TOP "  versions:\n" NEXT);
+    assert_int_equal(run(NULL), RUN_FAILED);
+    assert_non_null(strstr(h.err.text, "does not contain version 2, whose"));
+    assert_non_null(strstr(h.err.text, "run blogs/expand): restore it"));
+    check("2", "{" AS_OLD "}");
+    hosted_load(&h, JOB NEXT);
+    assert_int_equal(run(NULL), RUN_SUCCEEDED);
+    assert_true(holds("1", "\"V\":3"));
+    assert_true(holds("2", "\"V\":3"));
+    assert_true(holds("2", "\"Body\":\"t\""));
+}
+
+/* A worker whose configuration is older brings entities to its own newest
+ * version; a document may begin above versions that no entity needs. */
+FIXTURE_TEST(a_version_outside_of_the_document_may_have_been_applied)
+{
+    put("1", AS_OLD);
+    hosted_load(&h, JOB NEXT);
+    assert_int_equal(run(NULL), RUN_SUCCEEDED);
+    hosted_load(&h, JOB);
+    put("2", AS_OLD);
+    assert_int_equal(run(NULL), RUN_SUCCEEDED);
+    check("2", AS_NEW);
+    hosted_load(&h,
+        "blogs:\n  kind: schema-upgrade\n  table: Blogs\n"
+        "  version: {property: V, absent: 3}\n"
+        "  versions: [{to: 4, steps: [remove: {property: Seen}]}]\n");
+    assert_int_equal(run(NULL), RUN_SUCCEEDED);
+    assert_true(holds("1", "\"V\":4"));
+}
+
 /* Otherwise every entity would seem to be at `absent`, and the steps would be
  * carried out again: Seen would be 0 once more. */
 FIXTURE_TEST(another_version_property_is_refused_once_steps_were_applied)
