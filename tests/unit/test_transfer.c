@@ -606,6 +606,37 @@ FIXTURE_TEST(the_first_invalid_line_ends_an_import)
     assert_true(slice_begins(slice_of(s.err.text), slice_of("bad.jsonl:2: ")));
 }
 
+/* A service ignores such a member, and with it a value, or the type of one:
+ * the number 12 would be stored as a text. */
+FIXTURE_TEST(a_name_with_an_at_sign_is_no_annotation_by_that)
+{
+    static const struct {
+        const char *members, *name;
+    } CASES[] = {
+        {"\"A@B\":1", "'A@B'"},
+        {"\"N@type\":\"Edm.Int64\",\"N\":\"12\"", "'N@type'"},
+        {"\"N@Odata.type\":\"Edm.Int64\",\"N\":\"1\"", "'N@Odata.type'"},
+        {"\"N@odata.type\":\"Edm.Int64\",\"N\":\"1\",\"A@\":1", "'A@'"},
+        {"\"N@odata.type\":\"Edm.Int64\",\"N\":\"1\"", NULL},
+        {"\"odata.id\":\"a@b\",\"N@odata.x\":1,\"N\":\"a@b\"", NULL},
+    };
+
+    for (size_t i = 0; TEST_EACH(i, CASES); i++) {
+        const struct import_options options = {.path = "at.jsonl"};
+        char *line =
+            mem_format("{\"PartitionKey\":\"p\",\"RowKey\":\"%zu\",%s}\n", i,
+                CASES[i].members);
+        enum tw_err outcome;
+
+        text_file_write("at.jsonl", line);
+        outcome = run_import(s.store, "First", &options);
+        assert_int_equal(outcome, CASES[i].name ? TW_INVALID : TW_OK);
+        if (CASES[i].name)
+            assert_non_null(strstr(s.err.text, CASES[i].name));
+        mem_free(line);
+    }
+}
+
 /* ---- a table that was made again ---- */
 
 /* The digest of the first lines of `again.jsonl`. */

@@ -355,7 +355,9 @@ const struct command command_import = {
     .details =
         "FILE may be - for standard input. A missing table is created. An "
         "equal entity that\nexists is accepted, so an import can be repeated. "
-        "Timestamp and odata.* are ignored.\nWith --id the ledger of the same "
+        "Timestamp and odata.* are ignored.\nA line with a name that contains "
+        "@ is invalid, unless it is NAME@odata.type or the like.\nWith --id "
+        "the ledger of the same "
         "store records the line up to which\neverything is stored (`status` "
         "lists it under the job\nnamed \"-import\"). An id that has succeeded "
         "does nothing if FILE has the same\ncontent, and is refused (64) if "

@@ -3,6 +3,7 @@
 #include "worker/transfer/entity_line.h"
 
 #include <stddef.h>
+#include <string.h>
 
 #include "worker/base/buf.h"
 #include "worker/base/json.h"
@@ -11,6 +12,8 @@
 /* The maximum length of a quoted name: at least the longest result of
  * text_quote(). */
 #define NAME_MAX_BYTES 1024
+
+#define ANNOTATION "@odata."
 
 static bool is_blank(struct slice text)
 {
@@ -37,6 +40,57 @@ static enum tw_err refuse_nested(
         json_type(value) == JSON_ARRAY ? "a list" : "an object");
     buf_done(&quoted);
     return TW_INVALID;
+}
+
+static bool has_other_at_sign(struct slice line)
+{
+    while (line.len > 0) {
+        const char *at = memchr(line.at, '@', line.len);
+
+        if (!at)
+            return false;
+        line = (struct slice){at, line.len - (size_t)(at - line.at)};
+        if (!slice_begins(line, slice_of(ANNOTATION)))
+            return true;
+        line = (struct slice){line.at + 1, line.len - 1};
+    }
+    return false;
+}
+
+/* Is name one with an @ that is no annotation of OData? A service ignores such
+ * a member, and with it a value, or the type of one. */
+static bool is_unknown_name(struct slice name)
+{
+    for (size_t i = 0; i < name.len; i++)
+        if (name.at[i] == '@')
+            return !slice_begins((struct slice){name.at + i, name.len - i},
+                slice_of(ANNOTATION));
+    return false;
+}
+
+/* entity_parse() ignores members whose names have an @. Few lines have an @
+ * elsewhere than in an annotation of OData, so only these are parsed again. */
+static enum tw_err check_names(struct slice line, struct err *err)
+{
+    enum tw_err code = TW_OK;
+    struct json *json;
+    struct buf quoted;
+
+    if (!has_other_at_sign(line) ||
+        json_parse(line, JSON_DEPTH_LIMIT, &json, NULL) != TW_OK)
+        return TW_OK;
+    buf_init(&quoted, NAME_MAX_BYTES);
+    for (size_t i = 0; code == TW_OK && i < json_count(json); i++)
+        if (is_unknown_name(json_name(json, i))) {
+            text_quote(&quoted, json_name(json, i));
+            code = err_fail(err, TW_INVALID,
+                "%s is neither a property nor the type of one, which is "
+                "NAME@odata.type",
+                buf_text(&quoted));
+        }
+    buf_done(&quoted);
+    json_free(json);
+    return code;
 }
 
 /* Does line begin a JSON list, perhaps with only the bracket on the line? */
@@ -85,6 +139,8 @@ static enum tw_err parse(
             "text after the entity: each line must be one JSON object");
     entity.etag = slice_of("");
     code = entity_check(&entity, err);
+    if (code == TW_OK)
+        code = check_names((struct slice){line.at, end}, err);
     if (code == TW_OK)
         *ret = entity;
     return code;
