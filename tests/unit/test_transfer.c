@@ -606,6 +606,35 @@ FIXTURE_TEST(the_first_invalid_line_ends_an_import)
     assert_true(slice_begins(slice_of(s.err.text), slice_of("bad.jsonl:2: ")));
 }
 
+/* Decoded, both keys would be U+FFFD, and the second entity would replace the
+ * first. */
+FIXTURE_TEST(a_key_with_half_of_a_pair_is_not_another_key)
+{
+    static const struct {
+        const char *line, *says;
+    } CASES[] = {
+        {"{\"PartitionKey\":\"p\",\"RowKey\":\"\\ud83d\"}\n",
+            "RowKey contains"},
+        {"{\"PartitionKey\":\"\\ude00\",\"RowKey\":\"r\"}\n",
+            "PartitionKey contains half of"},
+        {"{\"PartitionKey\":\"\\ufffd\",\"RowKey\":\"\\ud83d\\ude00\"}\n",
+            NULL},
+        {"{\"PartitionKey\":\"\xEF\xBF\xBD\",\"RowKey\":\"r\"}\n", NULL},
+    };
+
+    for (size_t i = 0; TEST_EACH(i, CASES); i++) {
+        const struct import_options options = {
+            .path = "half.jsonl", .on_conflict = IMPORT_CONFLICT_REPLACE};
+        enum tw_err outcome;
+
+        text_file_write("half.jsonl", CASES[i].line);
+        outcome = run_import(s.store, "First", &options);
+        assert_int_equal(outcome, CASES[i].says ? TW_INVALID : TW_OK);
+        if (CASES[i].says)
+            assert_non_null(strstr(s.err.text, CASES[i].says));
+    }
+}
+
 /* A service ignores such a member, and with it a value, or the type of one:
  * the number 12 would be stored as a text. */
 FIXTURE_TEST(a_name_with_an_at_sign_is_no_annotation_by_that)

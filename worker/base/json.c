@@ -311,6 +311,43 @@ static enum tw_err scan_scalar(struct scan *scan, struct json_member *ret)
 
 /* ---- decoding ---- */
 
+/* Returns the UTF-16 unit of a \uXXXX at `at`; 0: there is no \uXXXX. */
+static unsigned escaped_unit(const char *at, size_t len)
+{
+    unsigned unit = 0;
+
+    if (len < 6 || at[0] != '\\' || at[1] != 'u')
+        return 0;
+    for (size_t i = 2; i < 6; i++) {
+        char c = at[i];
+        unsigned digit =
+            c <= '9' ? (unsigned)(c - '0') : (unsigned)((c | 0x20) - 'a') + 10;
+
+        unit = unit * 16 + digit;
+    }
+    return unit;
+}
+
+bool json_has_lone_surrogate(struct slice raw)
+{
+    size_t step;
+
+    for (size_t i = 0; i < raw.len; i += step) {
+        unsigned unit = escaped_unit(raw.at + i, raw.len - i);
+
+        step = raw.at[i] == '\\' ? 2 : 1;
+        if (unit < 0xd800 || unit > 0xdfff)
+            continue;
+        if (unit > 0xdbff || raw.len - i < 12)
+            return true;
+        unit = escaped_unit(raw.at + i + 6, raw.len - i - 6);
+        if (unit < 0xdc00 || unit > 0xdfff)
+            return true;
+        step = 12;
+    }
+    return false;
+}
+
 /* Decode the \u escape at `at`, or two that are a surrogate pair, to *ret_to. A
  * lone surrogate becomes U+FFFD. Returns the end of the escape. */
 static const char *decode_unit(const char *at, const char *end, char **ret_to)

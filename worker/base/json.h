@@ -97,6 +97,10 @@ size_t json_members_find(const struct json_members *members, struct slice name);
 struct slice json_member_text(
     const struct json_member *member, struct arena *arena);
 
+/* json_has_lone_surrogate: does raw, the text of a JSON string, escape half a
+ * surrogate pair? Decoded it is another text, with U+FFFD. */
+bool json_has_lone_surrogate(struct slice raw);
+
 /* json_unquote: decode raw, the text of a value. False: raw is not exactly one
  * JSON string, from quote to quote. */
 bool json_unquote(struct slice raw, struct arena *arena, struct slice *ret);

@@ -178,45 +178,6 @@ static struct slice args_json(const struct run_args *args, struct arena *arena)
     return copy;
 }
 
-/* Returns the UTF-16 unit of a \uXXXX at `at`; 0: there is no \uXXXX. */
-static unsigned escaped_unit(const char *at, size_t len)
-{
-    unsigned unit = 0;
-
-    if (len < 6 || at[0] != '\\' || at[1] != 'u')
-        return 0;
-    for (size_t i = 2; i < 6; i++) {
-        char c = at[i];
-        unsigned digit =
-            c <= '9' ? (unsigned)(c - '0') : (unsigned)((c | 0x20) - 'a') + 10;
-
-        unit = unit * 16 + digit;
-    }
-    return unit;
-}
-
-/* Does a JSON string escape half a surrogate pair? A decoder has to replace
- * that half, and the result would be another name. */
-static bool has_lone_surrogate(struct slice raw)
-{
-    size_t step;
-
-    for (size_t i = 0; i < raw.len; i += step) {
-        unsigned unit = escaped_unit(raw.at + i, raw.len - i);
-
-        step = raw.at[i] == '\\' ? 2 : 1;
-        if (unit < 0xd800 || unit > 0xdfff)
-            continue;
-        if (unit > 0xdbff || raw.len - i < 12)
-            return true;
-        unit = escaped_unit(raw.at + i + 6, raw.len - i - 6);
-        if (unit < 0xdc00 || unit > 0xdfff)
-            return true;
-        step = 12;
-    }
-    return false;
-}
-
 /* Read arguments from a JSON object of strings. object NULL: there are none. */
 static enum tw_err args_from_json(const struct job *job,
     const struct json *object, struct arena *arena, struct run_args *ret,
@@ -232,7 +193,7 @@ static enum tw_err args_from_json(const struct job *job,
         names[i] = json_name(object, i);
         if (json_type(value) != JSON_STRING)
             return refuse(err, "not a string: argument", names[i], NULL);
-        if (has_lone_surrogate(json_raw(value)))
+        if (json_has_lone_surrogate(json_raw(value)))
             return refuse(
                 err, "half of a surrogate pair in argument", names[i], NULL);
         values[i] = json_string(value);

@@ -93,6 +93,35 @@ static enum tw_err check_names(struct slice line, struct err *err)
     return code;
 }
 
+static bool has_replacement(struct slice text)
+{
+    return text.len > 0 && memmem(text.at, text.len, "\xEF\xBF\xBD", 3) != NULL;
+}
+
+/* Refuse a key with half of a surrogate pair: decoded it is the key of another
+ * entity. */
+static enum tw_err check_keys(
+    struct slice line, const struct entity *entity, struct err *err)
+{
+    static const char *const KEYS[] = {"PartitionKey", "RowKey"};
+    enum tw_err code = TW_OK;
+    struct json *json;
+
+    if ((!has_replacement(entity->partition_key) &&
+            !has_replacement(entity->row_key)) ||
+        json_parse(line, JSON_DEPTH_LIMIT, &json, NULL) != TW_OK)
+        return TW_OK;
+    for (size_t i = 0; code == TW_OK && i < sizeof(KEYS) / sizeof(*KEYS); i++) {
+        const struct json *key = json_get(json, KEYS[i]);
+
+        if (key && json_has_lone_surrogate(json_raw(key)))
+            code = err_fail(err, TW_INVALID,
+                "%s contains half of a surrogate pair", KEYS[i]);
+    }
+    json_free(json);
+    return code;
+}
+
 /* Does line begin a JSON list, perhaps with only the bracket on the line? */
 static bool begins_list(struct slice line)
 {
@@ -141,6 +170,8 @@ static enum tw_err parse(
     code = entity_check(&entity, err);
     if (code == TW_OK)
         code = check_names((struct slice){line.at, end}, err);
+    if (code == TW_OK)
+        code = check_keys((struct slice){line.at, end}, &entity, err);
     if (code == TW_OK)
         *ret = entity;
     return code;
