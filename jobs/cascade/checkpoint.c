@@ -6,7 +6,7 @@
  *
  *   {"version":1,"laid":T,"began":T,"not_before":T,"found":true,
  *    "crashed":true,"archived":true,"removed":true,"waited":true,
- *    "values":"HEX","path":[...]}
+ *    "unmarked":true,"values":"HEX","path":[...]}
  */
 #include "jobs/cascade/checkpoint.h"
 
@@ -43,6 +43,8 @@ char *cascade_checkpoint_write(
         buf_add_text(&text, ",\"removed\":true");
     if (checkpoint->waited)
         buf_add_text(&text, ",\"waited\":true");
+    if (checkpoint->unmarked)
+        buf_add_text(&text, ",\"unmarked\":true");
     if (checkpoint->values[0])
         buf_add_format(&text, ",\"values\":\"%s\"", checkpoint->values);
     if (path) {
@@ -111,6 +113,7 @@ static void read_members(
     (void)member_boolean(json, "archived", &checkpoint->archived);
     (void)member_boolean(json, "removed", &checkpoint->removed);
     (void)member_boolean(json, "waited", &checkpoint->waited);
+    (void)member_boolean(json, "unmarked", &checkpoint->unmarked);
     member_digest(json, "values", checkpoint->values);
 }
 

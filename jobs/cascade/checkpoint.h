@@ -30,6 +30,9 @@ struct cascade_checkpoint {
                                  had marked it and had not deleted it */
     bool waited;              /* this run has waited for another run that was
                                  deleting the parent */
+    bool unmarked;            /* the parent was found with this run's name, but
+                                 without the tombstone; the run has not held
+                                 it since */
     char values[CASCADE_DIGEST_MAX]; /* digest of the parent's values that
                                         first-level rules read; "" if it is
                                         unknown, or the rules read none */

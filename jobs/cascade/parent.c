@@ -23,6 +23,7 @@
  * during a pass. */
 #define OWNER_CHECK_MS 5000
 
+#define PHASE_NONE "" /* that of the passes */
 #define PHASE_TOMBSTONE "tombstone"
 
 enum tombstone_owner {
@@ -66,7 +67,7 @@ static bool has_tombstone(const struct cascade_attempt *c)
 static bool knows_tombstone(const struct cascade_attempt *c)
 {
     return c->state.tombstone_ticks > 0 || c->run->rounds > 0 ||
-           c->tombstone_sent;
+           c->tombstone_sent || c->state.unmarked;
 }
 
 /* Judges by the name in TablewardRun alone, so the result is never
@@ -452,6 +453,22 @@ static bool is_marked_otherwise(struct cascade_attempt *c)
            !has_tombstone(c);
 }
 
+/* Store that the parent was found without its tombstone: the passes and the
+ * settle times begin again when it has it, because writers may have added
+ * children meanwhile. */
+static enum run_end begin_again(struct cascade_attempt *c)
+{
+    enum tw_err outcome;
+    char *checkpoint;
+
+    c->state.unmarked = true;
+    checkpoint = cascade_checkpoint_write(&c->state, NULL);
+    outcome = c->run->callbacks->phase(
+        c->run, PHASE_NONE, slice_of(checkpoint), c->err);
+    mem_free(checkpoint);
+    return run_end_of(c->run, outcome);
+}
+
 /*
  * Call when the parent has this run's name, which no writer that recreates the
  * parent writes. So it is the parent that this run marked: a writer has changed
@@ -461,6 +478,10 @@ static bool is_marked_otherwise(struct cascade_attempt *c)
  */
 static enum run_end fail_marked_otherwise(struct cascade_attempt *c)
 {
+    enum run_end end = begin_again(c);
+
+    if (end != RUN_CONTINUES)
+        return end;
     err_fail(c->err, TW_INVALID,
         "the parent in %s was not created again, because TablewardRun still "
         "names this run, but it no longer has the tombstone that the job "
@@ -649,6 +670,10 @@ enum run_end cascade_hold_parent(struct cascade_attempt *c)
     for (int i = 0; i < PARENT_TRIES; i++) {
         enum run_end end = take_hold(c);
 
+        if (end == RUN_CONTINUES && c->state.unmarked) {
+            c->state.unmarked = false;
+            c->state.tombstone_ticks = 0;
+        }
         if (end == RUN_CONTINUES && c->state.tombstone_ticks == 0) {
             /* The settle times count from the first time that this run knows
              * its tombstone to be on the parent. */

@@ -329,6 +329,22 @@ HOSTED_TEST(resumed_in_the_last_phase_it_knows_its_own_name)
     assert_string_equal(hosted_dump(h, "Channels"), "News/ ");
 }
 
+/* While the parent lacked its tombstone, writers took it for alive. */
+HOSTED_TEST(a_parent_that_is_marked_again_is_searched_for_children_again)
+{
+    flat_tables(h);
+    hosted_put(h, "Channels", "News", "",
+        "\"Deleted\":false,\"TablewardRun\":\"flat/r1\"");
+    h->phase = mem_format("parent");
+    assert_int_equal(hosted_run(h, "flat", "News"), RUN_FAILED);
+    hosted_fill(h, "Blogs", "News", 3);
+    hosted_replace(h, "Channels", "News", "",
+        "\"Deleted\":true,\"TablewardRun\":\"flat/r1\"");
+    assert_int_equal(hosted_run(h, "flat", "News"), RUN_SUCCEEDED);
+    assert_string_equal(hosted_dump(h, "Channels"), "");
+    assert_string_equal(hosted_dump(h, "Blogs"), "");
+}
+
 /* Before the last phase the parent gets the tombstone that the job defines
  * now. */
 HOSTED_TEST(an_edited_tombstone_is_laid_over_the_old_one)

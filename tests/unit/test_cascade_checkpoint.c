@@ -17,6 +17,7 @@ TEST(is_read_as_it_was_written)
         .crashed = true,
         .archived = true,
         .removed = true,
+        .unmarked = true,
         .values = "00ff"};
     struct cascade_checkpoint read;
     char *text;
@@ -30,8 +31,8 @@ TEST(is_read_as_it_was_written)
     assert_string_equal(text,
         "{\"version\":1,\"laid\":638396640000000000,"
         "\"began\":638396640010000000,\"not_before\":0,\"found\":true,"
-        "\"crashed\":true,\"archived\":true,\"removed\":true,\"values\":"
-        "\"00ff\",\"path\":["
+        "\"crashed\":true,\"archived\":true,\"removed\":true,"
+        "\"unmarked\":true,\"values\":\"00ff\",\"path\":["
         "{\"rule\":3,\"found\":true,\"done\":[\"p\",\"r'\"],"
         "\"inside\":[\"q\",\"\"]},{\"rule\":0,\"found\":false}]}");
     cascade_checkpoint_read(slice_of(text), &read, &again);
@@ -39,7 +40,7 @@ TEST(is_read_as_it_was_written)
                 read.began_ticks == written.began_ticks &&
                 read.not_before_ticks == 0);
     assert_true(read.parent_found == 1 && read.crashed && read.archived &&
-                read.removed);
+                read.removed && read.unmarked);
     assert_string_equal(read.values, "00ff");
     assert_int_equal(again.depth, 2);
     assert_memory_equal(again.levels[0].done.row_key, "r'", 2);

@@ -206,6 +206,44 @@ HOSTED_TEST(a_resumed_settle_pass_leaves_out_nothing)
     assert_string_equal(hosted_dump(h, "Channels"), "");
 }
 
+/* ---- a tombstone that was lost, and is back ---- */
+
+/* Meanwhile writers took the parent for alive, and added children before the
+ * position of the pass. */
+HOSTED_TEST(a_pass_does_not_resume_once_the_tombstone_was_lost)
+{
+    set_up(h);
+    set_resumed(h, 5000, "z");
+    hosted_replace(h, "Channels", "News", "",
+        "\"Deleted\":false,\"TablewardRun\":\"job/r1\"");
+    assert_int_equal(hosted_run(h, "job", "News"), RUN_FAILED);
+    hosted_put(h, "Blogs", "News", "a", NULL);
+    hosted_replace(h, "Channels", "News", "",
+        "\"Deleted\":true,\"TablewardRun\":\"job/r1\"");
+    assert_int_equal(hosted_run(h, "job", "News"), RUN_SUCCEEDED);
+    assert_string_equal(hosted_dump(h, "Blogs"), "");
+    assert_string_equal(hosted_dump(h, "Channels"), "");
+}
+
+HOSTED_TEST(the_settle_counts_again_once_the_tombstone_was_lost)
+{
+    int64_t written_ticks = platform_wall_ticks() - 3 * HOUR_TICKS;
+    int64_t began_ticks = platform_wall_ticks();
+
+    set_up(h);
+    hosted_put(h, "Channels", "News", "",
+        "\"Deleted\":false,\"TablewardRun\":\"patient/r1\"");
+    h->checkpoint = mem_format("{\"version\":1,\"laid\":%lld,\"began\":%lld,"
+                               "\"not_before\":0}",
+        (long long)written_ticks, (long long)written_ticks);
+    assert_int_equal(hosted_attempt(h, "patient", "News"), RUN_FAILED);
+    hosted_replace(h, "Channels", "News", "",
+        "\"Deleted\":true,\"TablewardRun\":\"patient/r1\"");
+    assert_int_equal(hosted_attempt(h, "patient", "News"), RUN_WAITING);
+    assert_true(h->resumes_ticks >= began_ticks + HOUR_TICKS - TICKS_PER_S);
+    assert_true(hosted_has(h, "Channels", "News", ""));
+}
+
 /* ---- the mark ---- */
 
 #define BLOGS 50
