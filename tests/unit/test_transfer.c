@@ -644,6 +644,7 @@ FIXTURE_TEST(a_name_with_an_at_sign_is_no_annotation_by_that)
     } CASES[] = {
         {"\"A@B\":1", "'A@B'"},
         {"\"N@type\":\"Edm.Int64\",\"N\":\"12\"", "'N@type'"},
+        {"\"N\\u0040type\":\"Edm.Int64\",\"N\":\"12\"", "'N@type'"},
         {"\"N@Odata.type\":\"Edm.Int64\",\"N\":\"1\"", "'N@Odata.type'"},
         {"\"N@odata.type\":\"Edm.Int64\",\"N\":\"1\",\"A@\":1", "'A@'"},
         {"\"N@odata.type\":\"Edm.Int64\",\"N\":\"1\"", NULL},

@@ -394,6 +394,52 @@ enum tw_err entity_parse(struct slice text, bool need_keys, struct arena *arena,
     return result;
 }
 
+/* Is name one with an @ that is no annotation of OData? */
+static bool is_unknown_name(struct slice name)
+{
+    const char *at = name.len > 0 ? memchr(name.at, '@', name.len) : NULL;
+
+    return at && !slice_begins((struct slice){at + 1,
+                                   name.len - (size_t)(at + 1 - name.at)},
+                     slice_of(ANNOTATION));
+}
+
+static enum tw_err check_exact(
+    const struct json_member *member, struct err *err)
+{
+    struct buf quoted;
+
+    if (is_unknown_name(member->name)) {
+        buf_init(&quoted, 1024);
+        text_quote(&quoted, member->name);
+        err_fail(err, TW_INVALID,
+            "%s is neither a property nor the type of one, which is "
+            "NAME@odata.type",
+            buf_text(&quoted));
+        buf_done(&quoted);
+        return TW_INVALID;
+    }
+    if ((slice_is(member->name, "PartitionKey") ||
+            slice_is(member->name, "RowKey")) &&
+        json_has_lone_surrogate(member->raw))
+        return err_fail(err, TW_INVALID,
+            "%.*s contains half of a surrogate pair", SLICE_ARG(member->name));
+    return TW_OK;
+}
+
+enum tw_err entity_parse_exact(struct slice text, struct arena *arena,
+    struct entity *ret, size_t *ret_end, struct err *err)
+{
+    struct entity_reader *reader = entity_reader_new();
+    enum tw_err result =
+        entity_read(reader, text, true, arena, ret, ret_end, err);
+
+    for (size_t i = 0; result == TW_OK && i < reader->members.count; i++)
+        result = check_exact(&reader->members.list[i], err);
+    entity_reader_free(reader);
+    return result;
+}
+
 /* ---- writing ---- */
 
 static void separate(struct buf *to)

@@ -82,6 +82,16 @@ TW_MUST_USE enum tw_err entity_parse(struct slice text, bool need_keys,
     struct arena *arena, struct entity *ret, size_t *ret_end, struct err *err);
 
 /*
+ * entity_parse_exact: like entity_parse() with need_keys, for a text that no
+ * service has answered: nothing in it is ignored or replaced silently. Refused
+ * too: a name with an @ that is no annotation of OData (a value, or the type of
+ * one, would be lost), and a key with half of a surrogate pair (decoded it is
+ * the key of another entity).
+ */
+TW_MUST_USE enum tw_err entity_parse_exact(struct slice text,
+    struct arena *arena, struct entity *ret, size_t *ret_end, struct err *err);
+
+/*
  * entity_read: like entity_parse(), with a reader, which keeps its memory from
  * one entity to the next, so that a page's thousand entities need no allocation
  * each. The caller of entity_reader_new() owns the reader, and one thread at a
