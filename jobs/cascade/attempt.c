@@ -62,6 +62,16 @@ void cascade_save(
     mem_free(text);
 }
 
+enum run_end cascade_enter_phase(struct cascade_attempt *c, const char *phase)
+{
+    char *text = cascade_checkpoint_write(&c->state, NULL);
+    enum tw_err outcome =
+        c->run->callbacks->phase(c->run, phase, slice_of(text), c->err);
+
+    mem_free(text);
+    return run_end_of(c->run, outcome);
+}
+
 void cascade_note(struct cascade_attempt *c, const char *format, ...)
 {
     char sentence[1024];

@@ -118,6 +118,11 @@ enum tw_err cascade_archive_outcome(
 void cascade_save(
     struct cascade_attempt *c, const struct walk_path *path, bool progress);
 
+/* cascade_enter_phase: stores phase and c->state, without a path, in the ledger
+ * (run_callbacks.phase). Any outcome but RUN_CONTINUES: it may not be stored.
+ */
+enum run_end cascade_enter_phase(struct cascade_attempt *c, const char *phase);
+
 /* cascade_note: writes a warning about a run that does not fail to the log and
  * to the ledger's Note. */
 void cascade_note(struct cascade_attempt *c, const char *format, ...)

@@ -48,6 +48,8 @@
  * the entities must be under one another in a cycle. */
 #define STUCK_PASSES 3
 
+/* The phase that only deletes the parent. An application may reuse the parent's
+ * keys as soon as the parent is deleted, so no attempt may walk again. */
 #define PHASE_PARENT "parent"
 
 /* The share, in thousandths, of a run whose first pass has ended. Only children
@@ -516,20 +518,6 @@ static enum run_end make_pass(struct cascade_attempt *c)
 
 /* ---- the attempt ---- */
 
-/*
- * Begin the phase that only deletes the parent. An application may reuse the
- * parent's keys as soon as the parent is deleted, so no attempt may walk again.
- */
-static enum run_end enter_last_phase(struct cascade_attempt *c)
-{
-    char *checkpoint = cascade_checkpoint_write(&c->state, NULL);
-    enum tw_err outcome = c->run->callbacks->phase(
-        c->run, PHASE_PARENT, slice_of(checkpoint), c->err);
-
-    mem_free(checkpoint);
-    return run_end_of(c->run, outcome);
-}
-
 static enum tw_err render_key(struct cascade_attempt *c,
     const struct template *template, const char *which, struct slice *ret)
 {
@@ -611,7 +599,7 @@ static enum run_end cascade_delete_run(const struct job *job,
                 end = make_pass(&c);
         }
         if (end == RUN_CONTINUES)
-            end = enter_last_phase(&c);
+            end = cascade_enter_phase(&c, PHASE_PARENT);
     }
     if (end == RUN_CONTINUES)
         end = cascade_delete_parent(&c);

@@ -355,16 +355,10 @@ static enum run_end archive_parent(struct cascade_attempt *c)
 static enum run_end archive_before_tombstone(struct cascade_attempt *c)
 {
     enum run_end end = archive_parent(c);
-    enum tw_err outcome;
-    char *checkpoint;
 
     if (end != RUN_CONTINUES || !c->state.archived)
         return end;
-    checkpoint = cascade_checkpoint_write(&c->state, NULL);
-    outcome = c->run->callbacks->phase(
-        c->run, PHASE_TOMBSTONE, slice_of(checkpoint), c->err);
-    mem_free(checkpoint);
-    return run_end_of(c->run, outcome);
+    return cascade_enter_phase(c, PHASE_TOMBSTONE);
 }
 
 /*
@@ -458,15 +452,8 @@ static bool is_marked_otherwise(struct cascade_attempt *c)
  * children meanwhile. */
 static enum run_end begin_again(struct cascade_attempt *c)
 {
-    enum tw_err outcome;
-    char *checkpoint;
-
     c->state.unmarked = true;
-    checkpoint = cascade_checkpoint_write(&c->state, NULL);
-    outcome = c->run->callbacks->phase(
-        c->run, PHASE_NONE, slice_of(checkpoint), c->err);
-    mem_free(checkpoint);
-    return run_end_of(c->run, outcome);
+    return cascade_enter_phase(c, PHASE_NONE);
 }
 
 /*

@@ -98,6 +98,15 @@ HOSTED_TEST(an_absent_parent_is_held_until_nothing_can_land_late)
 
 #define HOUR_TICKS (3600 * TICKS_PER_S)
 
+/* Set the state of a run that has written its tombstone, and has begun a pass
+ * at once. */
+static void set_written(struct hosted *h, int64_t written_ticks)
+{
+    h->checkpoint = mem_format("{\"version\":1,\"laid\":%lld,\"began\":%lld,"
+                               "\"not_before\":0}",
+        (long long)written_ticks, (long long)written_ticks);
+}
+
 /* Set the state of a run that has written its tombstone, and is in a settle
  * pass that began after_ms later and has found nothing up to the blog
  * `done`. */
@@ -186,9 +195,7 @@ HOSTED_TEST(the_first_settle_pass_of_two_is_not_the_last)
     set_up(h);
     hosted_put(h, "Channels", "News", "",
         "\"Deleted\":true,\"TablewardRun\":\"patient/r1\"");
-    h->checkpoint = mem_format("{\"version\":1,\"laid\":%lld,\"began\":%lld,"
-                               "\"not_before\":0}",
-        (long long)written_ticks, (long long)written_ticks);
+    set_written(h, written_ticks);
     assert_int_equal(hosted_attempt(h, "patient", "News"), RUN_WAITING);
     assert_true(h->resumes_ticks >= written_ticks + 2 * HOUR_TICKS);
     assert_true(hosted_has(h, "Channels", "News", ""));
@@ -233,9 +240,7 @@ HOSTED_TEST(the_settle_counts_again_once_the_tombstone_was_lost)
     set_up(h);
     hosted_put(h, "Channels", "News", "",
         "\"Deleted\":false,\"TablewardRun\":\"patient/r1\"");
-    h->checkpoint = mem_format("{\"version\":1,\"laid\":%lld,\"began\":%lld,"
-                               "\"not_before\":0}",
-        (long long)written_ticks, (long long)written_ticks);
+    set_written(h, written_ticks);
     assert_int_equal(hosted_attempt(h, "patient", "News"), RUN_FAILED);
     hosted_replace(h, "Channels", "News", "",
         "\"Deleted\":true,\"TablewardRun\":\"patient/r1\"");
