@@ -55,22 +55,31 @@ void applied_init(struct applied *applied, const struct upgrade *upgrade,
 
 /* ---- rows ---- */
 
-static void row_init(
-    struct row *row, const struct applied *applied, const char *suffix)
+static void row_init(struct row *row)
 {
-    (void)snprintf(row->row_key, sizeof(row->row_key), "%s.%s",
-        applied->table_digest, suffix);
     row->entity = NULL;
     page_init(&row->page);
+}
+
+static void expand_row_init(struct row *row, const struct applied *applied)
+{
+    (void)snprintf(row->row_key, sizeof(row->row_key), "%s.%s",
+        applied->table_digest, EXPAND_SUFFIX);
+    row_init(row);
+}
+
+static void version_row_key(const struct applied *applied,
+    const struct upgrade_version *version, char to[ROW_KEY_MAX])
+{
+    (void)snprintf(
+        to, ROW_KEY_MAX, "%s.%" PRId64, applied->table_digest, version->number);
 }
 
 static void version_row_init(struct row *row, const struct applied *applied,
     const struct upgrade_version *version)
 {
-    char number[24];
-
-    (void)snprintf(number, sizeof(number), "%" PRId64, version->number);
-    row_init(row, applied, number);
+    version_row_key(applied, version, row->row_key);
+    row_init(row);
 }
 
 static void row_done(struct row *row)
@@ -174,74 +183,46 @@ static enum tw_err check_where(const struct upgrade *upgrade,
         upgrade->table_ref.table, SLICE_ARG(name), was, SLICE_ARG(name), was);
 }
 
-/* If the row exists, compare its digest with the digest of the version's
- * present steps. Call after row is read. */
+/* Compare the digest of a stored row with the digest of its version's present
+ * steps. */
 static enum tw_err check_version(struct applied *applied, size_t index,
-    const struct row *row, struct err *err)
+    const struct entity *stored, struct err *err)
 {
     const struct upgrade_version *version = &applied->upgrade->versions[index];
     enum tw_err outcome = TW_OK;
     struct arena arena;
 
-    if (!row->entity)
-        return TW_OK;
     arena_init(&arena);
     applied->known[index] =
-        slice_is(text_of(row->entity, "Digest", &arena), version->digest);
+        slice_is(text_of(stored, "Digest", &arena), version->digest);
     if (!applied->known[index])
-        outcome = refuse_changed(version, row->entity, &arena, err);
+        outcome = refuse_changed(version, stored, &arena, err);
     else
-        outcome = check_where(applied->upgrade, row->entity, &arena, err);
+        outcome = check_where(applied->upgrade, stored, &arena, err);
     arena_done(&arena);
     return outcome;
 }
 
-static enum tw_err check_steps(struct applied *applied, struct err *err)
-{
-    enum tw_err outcome = TW_OK;
-
-    for (size_t i = 0; outcome == TW_OK && i < applied->upgrade->version_count;
-         i++) {
-        struct row row;
-
-        version_row_init(&row, applied, &applied->upgrade->versions[i]);
-        outcome = read_row(&row, applied, err);
-        if (outcome == TW_OK)
-            outcome = check_version(applied, i, &row, err);
-        row_done(&row);
-    }
-    return outcome;
-}
-
-/* Would entities miss the steps of version `number`, which were applied?
- * Entities below it are brought past it, and those at it stay there. A newer
- * version than the document's is of a newer configuration, and changes nothing
- * here; neither does a version below all that the document begins with. */
+/* Would entities miss the steps of version `number`, which were applied, and
+ * which the document does not contain? Entities below it are brought past it,
+ * and those at it stay there. A newer version than the document's is of a newer
+ * configuration, and changes nothing here; neither does a version below all
+ * that the document begins with. */
 static bool is_left_out(const struct upgrade *upgrade, int64_t number)
 {
     int64_t first = upgrade->versions[0].number;
 
-    for (size_t i = 0; i < upgrade->version_count; i++)
-        if (upgrade->versions[i].number == number)
-            return false;
     return number < upgrade_rules_newest(upgrade) &&
            number > (first < upgrade->absent ? first : upgrade->absent);
 }
 
-static enum tw_err check_listed(
-    const struct upgrade *upgrade, const struct entity *stored, struct err *err)
+static enum tw_err refuse_left_out(
+    int64_t number, const struct entity *stored, struct err *err)
 {
-    const struct property *version = entity_find(stored, slice_of("Version"));
-    enum tw_err outcome = TW_OK;
     struct arena arena;
-    int64_t number;
 
-    /* The row with the state of the expand has no digest. */
-    if (!entity_find(stored, slice_of("Digest")) || !version ||
-        !property_integer(version, &number) || !is_left_out(upgrade, number))
-        return TW_OK;
     arena_init(&arena);
-    outcome = err_fail(err, TW_INVALID,
+    err_fail(err, TW_INVALID,
         "`versions:` does not contain version %" PRId64 ", whose steps were "
         "applied (%.*s, run %.*s/%.*s): restore it, because entities below it "
         "would not get its steps, and those that have them would stay at it",
@@ -249,13 +230,33 @@ static enum tw_err check_listed(
         SLICE_ARG(text_of(stored, "Job", &arena)),
         SLICE_ARG(text_of(stored, "Run", &arena)));
     arena_done(&arena);
-    return outcome;
+    return TW_INVALID;
 }
 
-/* Find versions of the table that were applied and that the document does not
- * contain any more. */
-static enum tw_err check_left_out(
-    const struct applied *applied, struct err *err)
+static enum tw_err check_row(
+    struct applied *applied, const struct entity *stored, struct err *err)
+{
+    const struct upgrade *upgrade = applied->upgrade;
+    const struct property *version = entity_find(stored, slice_of("Version"));
+    int64_t number;
+
+    for (size_t i = 0; i < upgrade->version_count; i++) {
+        char row_key[ROW_KEY_MAX];
+
+        version_row_key(applied, &upgrade->versions[i], row_key);
+        if (slice_is(stored->row_key, row_key))
+            return check_version(applied, i, stored, err);
+    }
+    /* The row with the state of the expand has no digest. */
+    if (!entity_find(stored, slice_of("Digest")) || !version ||
+        !property_integer(version, &number) || !is_left_out(upgrade, number))
+        return TW_OK;
+    return refuse_left_out(number, stored, err);
+}
+
+/* Check the rows of all versions of the table, also of those that the document
+ * does not contain. */
+static enum tw_err check_steps(struct applied *applied, struct err *err)
 {
     struct run *run = applied->run;
     struct scan_request request = {.table = run->ledger_table,
@@ -274,8 +275,7 @@ static enum tw_err check_left_out(
             call_scan(run->request_pool, run->ledger, &request, &page, err);
         for (size_t i = 0; outcome == TW_OK && i < page.count; i++)
             if (slice_begins(page.entities[i].row_key, prefix))
-                outcome =
-                    check_listed(applied->upgrade, &page.entities[i], err);
+                outcome = check_row(applied, &page.entities[i], err);
     } while (outcome == TW_OK && page.next.more);
     page_done(&page);
     arena_done(&arena);
@@ -321,7 +321,7 @@ static enum tw_err note_version(
         version_row_init(&row, applied, version);
         outcome = read_row(&row, applied, err);
         if (outcome == TW_OK && row.entity)
-            outcome = check_version(applied, index, &row, err);
+            outcome = check_version(applied, index, row.entity, err);
         else if (outcome == TW_OK)
             outcome = insert_digest(applied, version, &row, err);
         applied->known[index] |= outcome == TW_OK;
@@ -371,7 +371,7 @@ enum tw_err applied_note_expand(
     for (int i = 0; i < TRIES_MAX; i++) {
         struct row row;
 
-        row_init(&row, applied, EXPAND_SUFFIX);
+        expand_row_init(&row, applied);
         outcome = read_row(&row, applied, err);
         if (outcome == TW_OK)
             outcome = write_expand(applied, &row, behind, err);
@@ -425,7 +425,7 @@ static enum tw_err check_expand(struct applied *applied, struct err *err)
     struct row row;
     enum tw_err outcome;
 
-    row_init(&row, applied, EXPAND_SUFFIX);
+    expand_row_init(&row, applied);
     outcome = read_row(&row, applied, err);
     if (outcome == TW_OK && row.entity)
         outcome = check_behind(applied, row.entity, err);
@@ -440,8 +440,6 @@ enum tw_err applied_check(
 {
     enum tw_err outcome = check_steps(applied, err);
 
-    if (outcome == TW_OK)
-        outcome = check_left_out(applied, err);
     if (outcome == TW_OK && phase == UPGRADE_CONTRACT)
         outcome = check_expand(applied, err);
     return outcome;
