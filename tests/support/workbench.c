@@ -432,6 +432,15 @@ void workbench_meets(struct workbench *bench, enum bench_call call,
         call, made + first, last == UINT_MAX ? last : made + last, fault};
 }
 
+void workbench_meets_each(
+    struct workbench *bench, const struct bench_fate *fates, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (fates[i].fault != BENCH_PASS)
+            workbench_meets(bench, fates[i].call, fates[i].first, fates[i].last,
+                fates[i].fault);
+}
+
 void workbench_wait_for(struct workbench *bench,
     bool (*condition)(struct workbench *bench), const char *what,
     const char *file, int line)
@@ -480,17 +489,17 @@ void workbench_make_queue(struct workbench *bench, const char *queue)
 const char *workbench_put(
     struct workbench *bench, const char *queue, const char *text)
 {
-    static char id[QUEUE_ID_MAX];
     struct exchange exchange = {0};
     struct messages put;
+    struct slice id;
 
     messages_init(&put);
     workbench_make_queue(bench, queue);
     assert_ok(store_queue_put(
         bench->wrapped.inner, &exchange, queue, slice_of(text), 0, &put));
-    (void)snprintf(id, sizeof(id), "%.*s", SLICE_ARG(put.list[0].id));
+    id = ledger_text(workbench_new_run(bench), put.list[0].id);
     messages_done(&put);
-    return id;
+    return id.at;
 }
 
 int64_t workbench_take(
@@ -673,6 +682,23 @@ void workbench_write(struct workbench *bench, enum operation_type type,
     struct batch_result result;
 
     assert_ok(store_batch(bench->wrapped.inner, &exchange, &batch, &result));
+}
+
+void workbench_spoil_run(
+    struct workbench *bench, const char *job, const char *id)
+{
+    struct ledger_run *run = workbench_new_run(bench);
+    bool is_there = workbench_run(bench, job, id, run);
+    struct entity entity;
+    struct arena arena;
+
+    arena_init(&arena);
+    entity_init(&entity, &arena, slice_of(job), slice_of(id));
+    entity_set_int32(&entity, &arena, "State", 5);
+    entity.etag = run->etag;
+    workbench_write(
+        bench, is_there ? OPERATION_REPLACE : OPERATION_INSERT, &entity);
+    arena_done(&arena);
 }
 
 struct lease_request workbench_wish(struct workbench *bench, const char *id)

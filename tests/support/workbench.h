@@ -158,6 +158,11 @@ int workbench_tear_down_virtual(void **state);
 void workbench_meets(struct workbench *bench, enum bench_call call,
     unsigned first, unsigned last, enum bench_fault fault);
 
+/* workbench_meets_each: the same for each of an array, of which those that are
+ * zero say nothing. */
+void workbench_meets_each(
+    struct workbench *bench, const struct bench_fate *fates, size_t count);
+
 /* workbench_log_begin: what is logged from now on is kept. workbench_log_end:
  * until now; how many of its lines have text in them. */
 void workbench_log_begin(void);
@@ -186,7 +191,7 @@ bool workbench_pass_gate(struct workbench *bench, struct run *run, unsigned n);
 /* workbench_make_queue: past the bench. */
 void workbench_make_queue(struct workbench *bench, const char *queue);
 
-/* workbench_put: a message; its id, valid until the next call. */
+/* workbench_put: a message; its id, valid until the end of the bench. */
 const char *workbench_put(
     struct workbench *bench, const char *queue, const char *text);
 
@@ -237,6 +242,11 @@ void workbench_fill_run(struct workbench *bench, struct ledger_run *run);
  * past the bench: no request of it is counted, or fails. */
 void workbench_write(struct workbench *bench, enum operation_type type,
     const struct entity *entity);
+
+/* workbench_spoil_run: the run's entity is one that is no run, as written by a
+ * tool that knows no types. */
+void workbench_spoil_run(
+    struct workbench *bench, const char *job, const char *id);
 
 /* workbench_wish: for delete-channel with {"channel":"Football"}. */
 struct lease_request workbench_wish(struct workbench *bench, const char *id);
