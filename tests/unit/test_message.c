@@ -2,6 +2,7 @@
 /* What a message asks for, and why one is refused. */
 #include <string.h>
 
+#include "tests/support/quotes.h"
 #include "tests/support/test.h"
 #include "worker/base/crypto.h"
 #include "worker/base/mem.h"
@@ -39,272 +40,258 @@ static struct job list[] = {
 };
 static const struct jobs jobs = {.list = list, .count = 4};
 static const struct setup_queue any = {.name = "work"};
-static const struct setup_queue text = {.name = "text", .job = &list[0]};
+static const struct setup_queue plain = {.name = "text", .job = &list[0]};
 static const struct setup_queue coded = {
     .name = "coded", .job = &list[0], .base64 = true};
 
-struct reading {
-    struct arena arena;
-    struct request request;
-    struct err err;
-    enum tw_err outcome;
-};
+static struct arena arena;
+static struct request request; /* what was read last */
+static struct err err;
+static enum tw_err outcome;
 
-static void init(struct reading *reading)
+static int set_up(void **state)
 {
-    arena_init(&reading->arena);
+    arena_init(&arena);
+    return 0;
 }
 
-static void done(struct reading *reading)
+static int tear_down(void **state)
 {
-    arena_done(&reading->arena);
+    arena_done(&arena);
+    return 0;
 }
 
-TEST_FIXTURE(fixture, struct reading, init, done)
+#define MESSAGE_TEST(name) TEST_IN(name, set_up, tear_down)
 
-#define FIXTURE_TEST(name)                                                     \
-    TEST_WITH(name, fixture_set_up, fixture_tear_down, struct reading *reading)
-
-static void read_bytes(
-    struct reading *reading, const struct setup_queue *queue, struct slice body)
+/* JSON is written here with ' in place of ". */
+static struct slice json(const char *body)
 {
-    reading->err.text[0] = '\0';
-    reading->outcome = message_read(
-        queue, &jobs, body, &reading->arena, &reading->request, &reading->err);
+    return slice_of(quoted(&arena, body));
 }
 
-static void read_text(
-    struct reading *reading, const struct setup_queue *queue, const char *body)
+static void read_bytes(const struct setup_queue *queue, struct slice body)
 {
-    read_bytes(reading, queue, slice_of(body));
+    err.text[0] = '\0';
+    outcome = message_read(queue, &jobs, body, &arena, &request, &err);
 }
 
-static void good(struct reading *reading)
+static void refused(const char *why)
 {
-    if (reading->outcome != TW_OK)
-        fail_msg("refused: %s", reading->err.text);
-}
-
-static void refused(struct reading *reading, const char *why)
-{
-    if (reading->outcome != TW_INVALID)
+    if (outcome != TW_INVALID)
         fail_msg("not refused, though: %s", why);
-    if (strstr(reading->err.text, why) == NULL)
-        fail_msg("'%s' does not say '%s'", reading->err.text, why);
+    if (strstr(err.text, why) == NULL)
+        fail_msg("'%s' does not say '%s'", err.text, why);
 }
 
-FIXTURE_TEST(a_whole_message_is_understood)
+static void refuse(
+    const struct setup_queue *queue, const char *body, const char *why)
 {
-    read_text(reading, &any,
-        " {\"job\": \"rename\", \"args\": {\"note\": \"\", "
-        "\"channel\": \"Fu\\u00dfball\"}, \"id\": \"7f3a.x_-\", "
-        "\"at\": \"1970-01-01T00:00:01Z\", \"traceparent\": "
-        "\"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\", "
-        "\"more\": {\"is\": [\"passed\", \"over\"]}}\n");
-    good(reading);
-    assert_ptr_equal(reading->request.job, &list[1]);
-    assert_true(slice_is(reading->request.args.names[0], "channel"));
-    assert_true(slice_is(reading->request.args.values[0], "Fußball"));
-    assert_true(slice_is(reading->request.args.values[1], ""));
-    assert_true(slice_is(
-        reading->request.args_json, "{\"channel\":\"Fußball\",\"note\":\"\"}"));
-    assert_true(slice_is(reading->request.id, "7f3a.x_-"));
-    assert_true(reading->request.requested_ticks == TICKS_1970 + TICKS_PER_S);
-    assert_int_equal(reading->request.traceparent.len, 55);
+    read_bytes(queue, json(body));
+    refused(why);
 }
 
-FIXTURE_TEST(optional_members_may_be_absent_or_null)
+static void accept_bytes(const struct setup_queue *queue, struct slice body)
 {
-    read_text(reading, &any, "{\"job\":\"sweep\"}");
-    good(reading);
-    read_text(reading, &any,
-        "{\"job\":\"sweep\",\"args\":null,\"id\":null,\"at\":null,"
-        "\"traceparent\":null}");
-    good(reading);
-    assert_int_equal(reading->request.id.len, 0);
-    assert_true(reading->request.requested_ticks == 0);
-    read_text(reading, &any, "{\"job\":\"sweep\",\"accept_deletes\":null}");
-    good(reading);
-    assert_false(reading->request.accept_deletes);
+    read_bytes(queue, body);
+    if (outcome != TW_OK)
+        fail_msg("refused: %s", err.text);
 }
 
-FIXTURE_TEST(a_message_may_accept_deletes)
+static void accept(const struct setup_queue *queue, const char *body)
 {
-    read_text(reading, &any, "{\"job\":\"sweep\",\"accept_deletes\":true}");
-    good(reading);
-    assert_true(reading->request.accept_deletes);
-    read_text(reading, &any, "{\"job\":\"sweep\",\"accept_deletes\":false}");
-    good(reading);
-    assert_false(reading->request.accept_deletes);
+    accept_bytes(queue, json(body));
 }
 
-FIXTURE_TEST(base64_is_told_apart_per_message)
+static void expect_text(struct slice found, const char *expected)
+{
+    assert_string_equal(arena_copy(&arena, found).at, json(expected).at);
+}
+
+MESSAGE_TEST(a_whole_message_is_understood)
+{
+    accept(&any, " {'job': 'rename', 'args': {'note': '', "
+                 "'channel': 'Fu\\u00dfball'}, 'id': '7f3a.x_-', "
+                 "'at': '1970-01-01T00:00:01Z', 'traceparent': "
+                 "'00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01', "
+                 "'more': {'is': ['passed', 'over']}}\n");
+    assert_ptr_equal(request.job, &list[1]);
+    expect_text(request.args.names[0], "channel");
+    expect_text(request.args.values[0], "Fußball");
+    expect_text(request.args.values[1], "");
+    expect_text(request.args_json, "{'channel':'Fußball','note':''}");
+    expect_text(request.id, "7f3a.x_-");
+    assert_true(request.requested_ticks == TICKS_1970 + TICKS_PER_S);
+    assert_int_equal(request.traceparent.len, 55);
+}
+
+MESSAGE_TEST(optional_members_may_be_absent_or_null)
+{
+    static const struct {
+        const char *body;
+        bool accepts_deletes;
+    } cases[] = {
+        {"{'job':'sweep'}", false},
+        {"{'job':'sweep','args':null,'id':null,'at':null,"
+         "'traceparent':null,'accept_deletes':null}",
+            false},
+        {"{'job':'sweep','accept_deletes':false}", false},
+        {"{'job':'sweep','accept_deletes':true}", true},
+    };
+
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
+        accept(&any, cases[i].body);
+        assert_int_equal(request.id.len, 0);
+        assert_true(request.requested_ticks == 0);
+        assert_int_equal(request.accept_deletes, cases[i].accepts_deletes);
+    }
+}
+
+MESSAGE_TEST(base64_is_told_apart_per_message)
 {
     struct buf coded_body;
 
     buf_init(&coded_body, 1000);
-    crypto_base64(&coded_body,
-        slice_of(
-            "\n{\"job\":\"delete-channel\",\"args\":{\"channel\":\"A\"}}"));
-    read_bytes(reading, &any, buf_slice(&coded_body));
-    good(reading);
-    assert_true(slice_is(reading->request.args.values[0], "A"));
+    crypto_base64(
+        &coded_body, json("\n{'job':'delete-channel','args':{'channel':'A'}}"));
+    accept_bytes(&any, buf_slice(&coded_body));
+    expect_text(request.args.values[0], "A");
     buf_done(&coded_body);
-    read_text(reading, &any,
-        "{\"job\":\"delete-channel\","
-        "\"args\":{\"channel\":\"\\ud83d\\udE00 \\\\ud800\"}}");
-    good(reading);
-    assert_true(
-        slice_is(reading->request.args.values[0], "\xf0\x9f\x98\x80 \\ud800"));
-    read_text(reading, &any, "U1VSRg=="); /* base64, but of no object */
-    refused(reading, "neither a JSON object nor the base64 of one");
-    read_text(reading, &any, "SURF");
-    refused(reading, "neither");
+    accept(&any, "{'job':'delete-channel',"
+                 "'args':{'channel':'\\ud83d\\udE00 \\\\ud800'}}");
+    expect_text(request.args.values[0], "\xf0\x9f\x98\x80 \\ud800");
+    refuse(&any, "U1VSRg==", /* base64, but of no object */
+        "neither a JSON object nor the base64 of one");
+    refuse(&any, "SURF", "neither");
 }
 
-FIXTURE_TEST(a_bound_queue_never_guesses)
+MESSAGE_TEST(a_bound_queue_never_guesses)
 {
-    read_text(reading, &text, "SURF");
-    good(reading);
-    assert_true(slice_is(reading->request.args.values[0], "SURF"));
-    read_text(reading, &text, " {\"not\": \"json for us\"} ");
-    good(reading);
-    assert_true(slice_is(
-        reading->request.args.values[0], " {\"not\": \"json for us\"} "));
-    assert_null(reading->request.wake_up_job);
-    read_text(reading, &coded, "U1VSRg==");
-    good(reading);
-    assert_true(slice_is(reading->request.args.values[0], "SURF"));
-    read_text(reading, &coded, "SURF!");
-    refused(reading, "not base64");
-    assert_ptr_equal(reading->request.job, &list[0]);
+    accept(&plain, "SURF");
+    expect_text(request.args.values[0], "SURF");
+    accept(&plain, " {'not': 'json for us'} ");
+    expect_text(request.args.values[0], " {'not': 'json for us'} ");
+    assert_null(request.wake_up_job);
+    accept(&coded, "U1VSRg==");
+    expect_text(request.args.values[0], "SURF");
+    refuse(&coded, "SURF!", "not base64");
+    assert_ptr_equal(request.job, &list[0]);
 }
 
-FIXTURE_TEST(a_bound_queue_may_hold_a_bell)
+MESSAGE_TEST(a_bound_queue_may_hold_a_bell)
 {
     static const char wake_up[] =
-        "{\"job\":\"delete-channel\",\"args\":{\"channel\":\"A\"},"
-        "\"id\":\"7f3a\"}";
+        "{'job':'delete-channel','args':{'channel':'A'},'id':'7f3a'}";
 
-    read_text(reading, &text, wake_up);
-    good(reading);
-    assert_true(slice_is(reading->request.wake_up_id, "7f3a"));
-    assert_true(slice_is(reading->request.args.values[0], wake_up));
-    read_text(reading, &coded, wake_up);
-    assert_int_equal(reading->outcome, TW_INVALID);
-    assert_true(slice_is(reading->request.wake_up_id, "7f3a"));
-    assert_ptr_equal(reading->request.wake_up_job, &list[0]);
+    accept(&plain, wake_up);
+    expect_text(request.wake_up_id, "7f3a");
+    expect_text(request.args.values[0], wake_up);
+    read_bytes(&coded, json(wake_up));
+    assert_int_equal(outcome, TW_INVALID);
+    expect_text(request.wake_up_id, "7f3a");
+    assert_ptr_equal(request.wake_up_job, &list[0]);
 }
 
-FIXTURE_TEST(what_cannot_be_understood_is_refused_with_the_reason)
+MESSAGE_TEST(what_cannot_be_understood_is_refused_with_the_reason)
 {
     static const struct {
         const char *body, *why;
     } cases[] = {
         {"", "empty"},
         {" \n ", "empty"},
-        {"{\"job\":\"sweep\"", "JSON"},
-        {"{\"job\":\"sweep\"} x", "JSON"},
-        {"{\"job\":\"sweep\",\"job\":\"sweep\"}", "JSON"},
-        {"{\"args\":{}}", "has no \"job\""},
-        {"{\"job\":7}", "\"job\" is not a string"},
-        {"{\"job\":\"delete-chanel\"}", "did you mean 'delete-channel'"},
-        {"{\"job\":\"sweep\",\"args\":[]}", "\"args\" is not an object"},
-        {"{\"job\":\"delete-channel\"}", "missing argument 'channel'"},
-        {"{\"job\":\"sweep\",\"args\":{\"x\":\"1\"}}",
-            "superfluous argument 'x'"},
-        {"{\"job\":\"delete-channel\",\"args\":{\"channel\":\"\"}}",
+        {"{'job':'sweep'", "JSON"},
+        {"{'job':'sweep'} x", "JSON"},
+        {"{'job':'sweep','job':'sweep'}", "JSON"},
+        {"{'args':{}}", "has no \"job\""},
+        {"{'job':7}", "\"job\" is not a string"},
+        {"{'job':'delete-chanel'}", "did you mean 'delete-channel'"},
+        {"{'job':'sweep','args':[]}", "\"args\" is not an object"},
+        {"{'job':'delete-channel'}", "missing argument 'channel'"},
+        {"{'job':'sweep','args':{'x':'1'}}", "superfluous argument 'x'"},
+        {"{'job':'delete-channel','args':{'channel':''}}",
             "empty argument 'channel'"},
-        {"{\"job\":\"delete-channel\",\"args\":{\"channel\":7}}",
+        {"{'job':'delete-channel','args':{'channel':7}}",
             "not a string: argument 'channel'"},
-        {"{\"job\":\"delete-channel\",\"args\":{\"channel\":\"a/b\"}}",
+        {"{'job':'delete-channel','args':{'channel':'a/b'}}",
             "must not contain '/'"},
-        {"{\"job\":\"sweep\",\"id\":\"../../etc/passwd\"}", "invalid id"},
-        {"{\"job\":\"sweep\",\"id\":\"\"}", "invalid id"},
-        {"{\"job\":\"sweep\",\"id\":\".hidden\"}", "invalid id"},
-        {"{\"job\":\"sweep\",\"id\":7}", "\"id\" is not a string"},
-        {"{\"job\":\"sweep\",\"at\":\"yesterday\"}", "\"at\" is not a time"},
-        {"{\"job\":\"sweep\",\"at\":\"0001-01-01T00:00:00Z\"}",
-            "\"at\" is not a time"},
-        {"{\"job\":\"sweep\",\"at\":7}", "\"at\" is not a string"},
-        {"{\"job\":\"sweep\",\"traceparent\":{}}", "traceparent"},
-        {"{\"job\":\"sweep\",\"accept_deletes\":\"yes\"}",
+        {"{'job':'sweep','id':'../../etc/passwd'}", "invalid id"},
+        {"{'job':'sweep','id':''}", "invalid id"},
+        {"{'job':'sweep','id':'.hidden'}", "invalid id"},
+        {"{'job':'sweep','id':7}", "\"id\" is not a string"},
+        {"{'job':'sweep','at':'yesterday'}", "\"at\" is not a time"},
+        {"{'job':'sweep','at':'0001-01-01T00:00:00Z'}", "\"at\" is not a time"},
+        {"{'job':'sweep','at':7}", "\"at\" is not a string"},
+        {"{'job':'sweep','traceparent':{}}", "traceparent"},
+        {"{'job':'sweep','accept_deletes':'yes'}",
             "\"accept_deletes\" is neither true nor false"},
         {"bm90IGpzb24=", "neither a JSON object nor the base64 of one"},
         {"IA==", "neither a JSON object nor the base64 of one"},
-        {"{\"job\":\"delete-channel\",\"args\":{\"chanel\":\"a\"}}",
+        {"{'job':'delete-channel','args':{'chanel':'a'}}",
             "superfluous argument 'chanel', did you mean 'channel'?"},
-        {"{\"job\":\"delete-channel\",\"args\":{\"channel\":\"\\ud800\"}}", ""},
+        {"{'job':'delete-channel','args':{'channel':'\\ud800'}}", ""},
     };
 
-    for (size_t i = 0; TEST_EACH(i, cases); i++) {
-        read_text(reading, &any, cases[i].body);
-        refused(reading, cases[i].why);
-    }
-    read_text(reading, &any,
-        "{\"job\":\"delete-channel\",\"args\":{\"y\":\"a\",\"channel\":\"b\"}"
-        "}");
-    refused(reading, "superfluous argument 'y'");
-    assert_null(strstr(reading->err.text, "did you mean"));
+    for (size_t i = 0; TEST_EACH(i, cases); i++)
+        refuse(&any, cases[i].body, cases[i].why);
+    refuse(&any, "{'job':'delete-channel','args':{'y':'a','channel':'b'}}",
+        "superfluous argument 'y'");
+    assert_null(strstr(err.text, "did you mean"));
 }
 
-FIXTURE_TEST(bytes_that_are_no_text_are_refused)
+MESSAGE_TEST(bytes_that_are_no_text_are_refused)
 {
     char *brackets = test_malloc(65536);
 
     memset(brackets, '[', 65536);
-    read_bytes(reading, &any, (struct slice){brackets, 65536});
-    refused(reading, "");
+    read_bytes(&any, (struct slice){brackets, 65536});
+    refused("");
     memcpy(brackets, "{\"job\":", 7);
-    read_bytes(reading, &any, (struct slice){brackets, 65536});
-    refused(reading, "");
+    read_bytes(&any, (struct slice){brackets, 65536});
+    refused("");
     test_free(brackets);
-    read_bytes(reading, &any, (struct slice){"\0\0\0", 3});
-    refused(reading, "");
-    read_bytes(reading, &any, (struct slice){"{\"job\":\"sw\0eep\"}", 16});
-    refused(reading, "");
-    read_text(reading, &any, "{\"job\":\"sweep\xff\"}");
-    refused(reading, "");
-    read_text(reading, &text, "\xff\xfe");
-    refused(reading, "UTF-8");
-    read_text(reading, &text, "");
-    refused(reading, "empty argument");
+    read_bytes(&any, (struct slice){"\0\0\0", 3});
+    refused("");
+    read_bytes(&any, (struct slice){"{\"job\":\"sw\0eep\"}", 16});
+    refused("");
+    refuse(&any, "{'job':'sweep\xff'}", "");
+    refuse(&plain, "\xff\xfe", "UTF-8");
+    refuse(&plain, "", "empty argument");
 }
 
-FIXTURE_TEST(arguments_must_fit_into_the_ledger)
+MESSAGE_TEST(arguments_must_fit_into_the_ledger)
 {
     char *body = test_malloc(60001);
 
     memset(body, 'x', 60000);
     body[60000] = '\0';
-    read_text(reading, &text, body);
-    refused(reading, "too long for the ledger");
+    refuse(&plain, body, "too long for the ledger");
     body[32000] = '\0';
-    read_text(reading, &text, body);
-    good(reading);
+    accept(&plain, body);
     test_free(body);
 }
 
-/* An escaped half of a character would become another name. */
-/* With a variable unset its keys are not what they will be in the worker. */
-FIXTURE_TEST(a_job_that_lacks_a_variable_is_not_judged_yet)
+/* count times the argument `channel`, as a command line gives it. */
+static enum tw_err give(const struct job *job, size_t count, const char *value)
 {
-    static const struct slice name = {"channel", 7}, value = {"a/b", 3};
-    struct job job = list[0];
+    const struct slice names[] = {slice_of("channel"), slice_of("channel")};
+    const struct slice values[] = {slice_of(value), slice_of(value)};
     struct run_args args;
 
-    assert_int_equal(message_args(&job, &name, &value, 1, &reading->arena,
-                         &args, &reading->err),
-        TW_INVALID);
-    job.unset = "NOT_SET_HERE";
-    assert_ok(message_args(
-        &job, &name, &value, 1, &reading->arena, &args, &reading->err));
-    assert_int_equal(message_args(&job, &name, &value, 0, &reading->arena,
-                         &args, &reading->err),
-        TW_INVALID);
+    return message_args(job, names, values, count, &arena, &args, &err);
 }
 
-FIXTURE_TEST(half_a_character_is_refused)
+/* With a variable unset its keys are not what they will be in the worker. */
+MESSAGE_TEST(a_job_that_lacks_a_variable_is_not_judged_yet)
+{
+    struct job job = list[0];
+
+    assert_int_equal(give(&job, 1, "a/b"), TW_INVALID);
+    job.unset = "NOT_SET_HERE";
+    assert_ok(give(&job, 1, "a/b"));
+    assert_int_equal(give(&job, 0, ""), TW_INVALID);
+}
+
+/* An escaped half of a character would become another name. */
+MESSAGE_TEST(half_a_character_is_refused)
 {
     static const struct {
         const char *value;
@@ -324,20 +311,18 @@ FIXTURE_TEST(half_a_character_is_refused)
     };
 
     for (size_t i = 0; TEST_EACH(i, cases); i++) {
-        char *body = mem_format("{\"job\":\"delete-channel\",\"args\":{"
-                                "\"channel\":\"%s\"}}",
-            cases[i].value);
+        const char *body = arena_format(&arena,
+            "{'job':'delete-channel','args':{'channel':'%s'}}", cases[i].value)
+                               .at;
 
-        read_text(reading, &any, body);
         if (cases[i].good)
-            good(reading);
+            accept(&any, body);
         else
-            refused(reading, "");
-        mem_free(body);
+            refuse(&any, body, "");
     }
 }
 
-FIXTURE_TEST(a_traceparent_that_is_none_is_passed_over)
+MESSAGE_TEST(a_traceparent_that_is_none_is_passed_over)
 {
     static const char *const others[] = {
         "00-XY",
@@ -349,92 +334,74 @@ FIXTURE_TEST(a_traceparent_that_is_none_is_passed_over)
     };
 
     for (size_t i = 0; TEST_EACH(i, others); i++) {
-        char *body =
-            mem_format("{\"job\":\"sweep\",\"traceparent\":\"%s\"}", others[i]);
-
-        read_text(reading, &any, body);
-        good(reading);
-        assert_int_equal(reading->request.traceparent.len, 0);
-        mem_free(body);
+        accept(&any, arena_format(&arena, "{'job':'sweep','traceparent':'%s'}",
+                         others[i])
+                         .at);
+        assert_int_equal(request.traceparent.len, 0);
     }
 }
 
-FIXTURE_TEST(blanks_around_a_message_do_not_matter)
+MESSAGE_TEST(blanks_around_a_message_do_not_matter)
 {
-    read_text(reading, &any, "\r\n\t {\"job\":\"sweep\"} \t\r\n");
-    good(reading);
-    assert_ptr_equal(reading->request.job, &list[2]);
+    accept(&any, "\r\n\t {'job':'sweep'} \t\r\n");
+    assert_ptr_equal(request.job, &list[2]);
 }
 
 /* Of a run that was begun when the configuration had its job. */
-FIXTURE_TEST(a_wake_up_of_a_removed_job_is_known_by_its_arguments)
+MESSAGE_TEST(a_wake_up_of_a_removed_job_is_known_by_its_arguments)
 {
-    static const char wake_up[] = "{\"job\":\"removed\",\"args\":{\"a\":\"A\"},"
-                                  "\"id\":\"7f3a\"}";
+    static const char wake_up[] =
+        "{'job':'removed','args':{'a':'A'},'id':'7f3a'}";
 
-    read_text(reading, &text, wake_up);
-    good(reading);
-    assert_true(slice_is(reading->request.unknown_job, "removed"));
-    assert_true(slice_is(reading->request.wake_up_id, "7f3a"));
-    assert_true(slice_is(reading->request.wake_up_args_json, "{\"a\":\"A\"}"));
-    assert_true(slice_is(reading->request.args.values[0], wake_up));
-    read_text(reading, &text, "{\"job\":\"removed\",\"id\":\"7f3a\"}");
-    good(reading);
-    assert_int_equal(reading->request.wake_up_id.len, 0);
-    assert_int_equal(reading->request.unknown_job.len, 0);
+    accept(&plain, wake_up);
+    expect_text(request.unknown_job, "removed");
+    expect_text(request.wake_up_id, "7f3a");
+    expect_text(request.wake_up_args_json, "{'a':'A'}");
+    expect_text(request.args.values[0], wake_up);
+    accept(&plain, "{'job':'removed','id':'7f3a'}");
+    assert_int_equal(request.wake_up_id.len, 0);
+    assert_int_equal(request.unknown_job.len, 0);
 }
 
 /* Its queue was not bound, or to that job, when it was put. Where the ledger
  * has no such run, it is a channel of that name. */
-FIXTURE_TEST(a_bound_queue_may_hold_the_wake_up_of_another_job)
+MESSAGE_TEST(a_bound_queue_may_hold_the_wake_up_of_another_job)
 {
-    static const char *const bodies[] = {"{\"job\":\"sweep\",\"id\":\"r1\"}",
-        "eyJqb2IiOiJzd2VlcCIsImlkIjoicjEifQ=="};
+    static const char *const bodies[] = {
+        "{'job':'sweep','id':'r1'}", "eyJqb2IiOiJzd2VlcCIsImlkIjoicjEifQ=="};
 
     for (size_t i = 0; TEST_EACH(i, bodies); i++) {
-        read_text(reading, &text, bodies[i]);
-        good(reading);
-        assert_ptr_equal(reading->request.job, &list[0]);
-        assert_ptr_equal(reading->request.wake_up_job, &list[2]);
-        assert_true(slice_is(reading->request.wake_up_id, "r1"));
-        assert_true(slice_is(reading->request.wake_up_args_json, "{}"));
-        assert_true(slice_is(reading->request.args.values[0], bodies[i]));
+        accept(&plain, bodies[i]);
+        assert_ptr_equal(request.job, &list[0]);
+        assert_ptr_equal(request.wake_up_job, &list[2]);
+        expect_text(request.wake_up_id, "r1");
+        expect_text(request.wake_up_args_json, "{}");
+        expect_text(request.args.values[0], bodies[i]);
     }
-    read_text(reading, &text, "{\"job\":\"sweep\"}");
-    assert_ptr_equal(reading->request.wake_up_job, &list[2]);
-    assert_int_equal(reading->request.wake_up_id.len, 0);
-}
-
-static enum tw_err give(struct reading *reading, const struct job *job,
-    const char *a, const char *b)
-{
-    struct slice names[] = {slice_of("channel"), slice_of("channel")};
-    struct slice values[] = {slice_of(a), b ? slice_of(b) : slice_of("")};
-    struct run_args args;
-
-    return message_args(
-        job, names, values, b ? 2 : 1, &reading->arena, &args, &reading->err);
+    read_bytes(&plain, json("{'job':'sweep'}"));
+    assert_ptr_equal(request.wake_up_job, &list[2]);
+    assert_int_equal(request.wake_up_id.len, 0);
 }
 
 /* From a command line, which no JSON parser has looked at. */
-FIXTURE_TEST(arguments_from_elsewhere_are_checked_too)
+MESSAGE_TEST(arguments_from_elsewhere_are_checked_too)
 {
     static const struct kind lenient = {.name = "lenient"};
     static const struct job takes_all = {
         .name = "all", .kind = &lenient, .args = one, .arg_count = 1};
     char *huge = test_malloc(700001);
 
-    assert_int_equal(give(reading, &list[0], "a", "b"), TW_INVALID);
-    assert_string_equal(reading->err.text, "argument given twice: 'channel'");
-    assert_ok(give(reading, &takes_all, "a/b", NULL));
+    assert_int_equal(give(&list[0], 2, "a"), TW_INVALID);
+    assert_string_equal(err.text, "argument given twice: 'channel'");
+    assert_ok(give(&takes_all, 1, "a/b"));
     memset(huge, 'x', 700000);
     huge[700000] = '\0';
-    assert_int_equal(give(reading, &takes_all, huge, NULL), TW_INVALID);
-    assert_non_null(strstr(reading->err.text, "too long for the ledger"));
+    assert_int_equal(give(&takes_all, 1, huge), TW_INVALID);
+    assert_non_null(strstr(err.text, "too long for the ledger"));
     test_free(huge);
 }
 
-FIXTURE_TEST(what_is_composed_is_understood)
+MESSAGE_TEST(what_is_composed_is_understood)
 {
     struct buf body;
 
@@ -442,12 +409,10 @@ FIXTURE_TEST(what_is_composed_is_understood)
     message_compose(slice_of("delete-channel"),
         slice_of("{\"channel\":\"A\\\"B\"}"), slice_of("r1"),
         TICKS_1970 + 5 * TICKS_PER_S, (struct slice){0}, &body);
-    read_bytes(reading, &any, buf_slice(&body));
-    good(reading);
-    assert_true(slice_is(reading->request.args.values[0], "A\"B"));
-    assert_true(slice_is(reading->request.id, "r1"));
-    assert_true(
-        reading->request.requested_ticks == TICKS_1970 + 5 * TICKS_PER_S);
+    accept_bytes(&any, buf_slice(&body));
+    expect_text(request.args.values[0], "A\"B");
+    expect_text(request.id, "r1");
+    assert_true(request.requested_ticks == TICKS_1970 + 5 * TICKS_PER_S);
     buf_done(&body);
 }
 
@@ -457,36 +422,35 @@ static void expect_retold(
     struct buf told;
 
     buf_init(&told, 8 * QUEUE_MAX_MESSAGE_BYTES);
-    message_retell(slice_of(body), slice_of(id), at_ticks, &told);
-    assert_string_equal(buf_text(&told), expected);
+    message_retell(json(body), slice_of(id), at_ticks, &told);
+    expect_text(buf_slice(&told), expected);
     buf_done(&told);
 }
 
 #define FIVE (TICKS_1970 + 5 * TICKS_PER_S)
-#define AT_FIVE ",\"at\":\"1970-01-01T00:00:05.0000000Z\"}"
+#define AT_FIVE ",'at':'1970-01-01T00:00:05.0000000Z'}"
 
 /* Put back as a new message it would be a request of now, and another run. */
-TEST(what_is_retold_is_the_same_request)
+MESSAGE_TEST(what_is_retold_is_the_same_request)
 {
-    expect_retold(" {\"job\": \"x\",\"args\": {\"a\": [1]}}\n", "m1", FIVE,
-        "{\"job\":\"x\",\"args\":{\"a\": [1]},\"id\":\"m1\"" AT_FIVE);
-    expect_retold("{\"id\":null,\"job\":\"x\",\"at\":null}", "m1", FIVE,
-        "{\"job\":\"x\",\"id\":\"m1\"" AT_FIVE);
-    expect_retold("{\"job\":\"x\",\"id\":\"r1\",\"at\":\"then\"}", "m1", FIVE,
-        "{\"job\":\"x\",\"id\":\"r1\",\"at\":\"then\"}");
-    expect_retold("{\"job\":\"x\"}", "", FIVE, "{\"job\":\"x\"" AT_FIVE);
+    expect_retold(" {'job': 'x','args': {'a': [1]}}\n", "m1", FIVE,
+        "{'job':'x','args':{'a': [1]},'id':'m1'" AT_FIVE);
+    expect_retold("{'id':null,'job':'x','at':null}", "m1", FIVE,
+        "{'job':'x','id':'m1'" AT_FIVE);
+    expect_retold("{'job':'x','id':'r1','at':'then'}", "m1", FIVE,
+        "{'job':'x','id':'r1','at':'then'}");
+    expect_retold("{'job':'x'}", "", FIVE, "{'job':'x'" AT_FIVE);
+    expect_retold("{'job':'x','id':null}", "", 0, "{'job':'x','id':null}");
     expect_retold(
-        "{\"job\":\"x\",\"id\":null}", "", 0, "{\"job\":\"x\",\"id\":null}");
-    expect_retold(
-        "eyJqb2IiOiJ4In0=", "m1", FIVE, "{\"job\":\"x\",\"id\":\"m1\"" AT_FIVE);
+        "eyJqb2IiOiJ4In0=", "m1", FIVE, "{'job':'x','id':'m1'" AT_FIVE);
 }
 
-TEST(what_cannot_be_retold_stays_as_it_is)
+MESSAGE_TEST(what_cannot_be_retold_stays_as_it_is)
 {
     static const char *const bodies[] = {
-        "", "not json", "{\"job\":", "[]", "{\"args\":{}}", " {} "};
-    char *full = mem_format("{\"job\":\"x\",\"args\":{\"a\":\"%0*d\"}}",
-        QUEUE_MAX_MESSAGE_BYTES - 40, 0);
+        "", "not json", "{'job':", "[]", "{'args':{}}", " {} "};
+    char *full = mem_format(
+        "{'job':'x','args':{'a':'%0*d'}}", QUEUE_MAX_MESSAGE_BYTES - 40, 0);
 
     for (size_t i = 0; TEST_EACH(i, bodies); i++)
         expect_retold(bodies[i], "m1", FIVE, bodies[i]);
@@ -494,104 +458,97 @@ TEST(what_cannot_be_retold_stays_as_it_is)
     mem_free(full);
 }
 
-TEST(arguments_are_compared_by_name_and_value)
+MESSAGE_TEST(arguments_are_compared_by_name_and_value)
 {
-    assert_true(message_args_same(slice_of("{\"a\":\"1\",\"b\":\"\\u0032\"}"),
-        slice_of("{\"b\":\"2\", \"a\":\"1\"}")));
-    assert_false(message_args_same(
-        slice_of("{\"a\":\"1\"}"), slice_of("{\"a\":\"2\"}")));
-    assert_false(message_args_same(
-        slice_of("{\"a\":\"1\"}"), slice_of("{\"a\":\"1\",\"b\":\"2\"}")));
-    assert_false(message_args_same(slice_of(""), slice_of("")));
-    assert_false(message_args_same(slice_of("{}"), slice_of("{")));
-    assert_false(message_args_same(slice_of("[]"), slice_of("{}")));
-    assert_false(message_args_same(slice_of("{}"), slice_of("[]")));
-    assert_false(
-        message_args_same(slice_of("{\"a\":1}"), slice_of("{\"a\":1}")));
-    assert_false(
-        message_args_same(slice_of("{\"a\":\"1\"}"), slice_of("{\"a\":1}")));
-    assert_false(message_args_same(
-        slice_of("{\"a\":\"1\"}"), slice_of("{\"b\":\"1\"}")));
+    static const struct {
+        const char *left, *right;
+        bool same;
+    } cases[] = {
+        {"{'a':'1','b':'\\u0032'}", "{'b':'2', 'a':'1'}", true},
+        {"{'a':'1'}", "{'a':'2'}", false},
+        {"{'a':'1'}", "{'a':'1','b':'2'}", false},
+        {"", "", false},
+        {"{}", "{", false},
+        {"[]", "{}", false},
+        {"{}", "[]", false},
+        {"{'a':1}", "{'a':1}", false},
+        {"{'a':'1'}", "{'a':1}", false},
+        {"{'a':'1'}", "{'b':'1'}", false},
+    };
+
+    for (size_t i = 0; TEST_EACH(i, cases); i++)
+        assert_int_equal(
+            message_args_same(json(cases[i].left), json(cases[i].right)),
+            cases[i].same);
 }
 
-TEST(only_a_body_with_its_id_names_a_run)
+MESSAGE_TEST(only_a_body_with_its_id_names_a_run)
 {
     static const struct {
         const char *body, *args;
         bool is;
     } cases[] = {
-        {"{\"job\":\"j\",\"id\":\"r\",\"args\":{\"a\":\"1\"}}", "{\"a\":\"1\"}",
-            true},
-        {"{\"job\":\"j\",\"id\":\"r\",\"args\":{\"a\":\"1\"}}", "", true},
+        {"{'job':'j','id':'r','args':{'a':'1'}}", "{'a':'1'}", true},
+        {"{'job':'j','id':'r','args':{'a':'1'}}", "", true},
         {"eyJqb2IiOiJqIiwiaWQiOiJyIn0=", "{}", true},
-        {"{\"job\":\"j\",\"id\":\"r\"}", "{}", true},
-        {"{\"job\":\"j\",\"id\":\"r\"}", "{\"a\":\"1\"}", false},
-        {"{\"job\":\"j\",\"id\":\"r\",\"args\":7}", "{}", false},
-        {"{\"job\":\"j\",\"id\":\"s\"}", "{}", false},
-        {"{\"job\":\"k\",\"id\":\"r\"}", "{}", false},
-        {"{\"job\":\"j\",\"id\":null}", "", false},
-        {"{\"job\":\"j\"}", "", false},
-        {"{\"id\":\"r\"}", "", false},
-        {"{\"job\":\"j\",\"id\":\"r\"", "", false},
+        {"{'job':'j','id':'r'}", "{}", true},
+        {"{'job':'j','id':'r'}", "{'a':'1'}", false},
+        {"{'job':'j','id':'r','args':7}", "{}", false},
+        {"{'job':'j','id':'s'}", "{}", false},
+        {"{'job':'k','id':'r'}", "{}", false},
+        {"{'job':'j','id':null}", "", false},
+        {"{'job':'j'}", "", false},
+        {"{'id':'r'}", "", false},
+        {"{'job':'j','id':'r'", "", false},
         {"r", "", false},
         {"", "", false},
     };
 
     for (size_t i = 0; TEST_EACH(i, cases); i++)
-        assert_int_equal(message_is_of(slice_of(cases[i].body), slice_of("j"),
-                             slice_of("r"), slice_of(cases[i].args)),
+        assert_int_equal(message_is_of(json(cases[i].body), slice_of("j"),
+                             slice_of("r"), json(cases[i].args)),
             cases[i].is);
 }
 
-FIXTURE_TEST(arguments_of_the_ledger_are_checked_against_the_job)
+MESSAGE_TEST(arguments_of_the_ledger_are_checked_against_the_job)
 {
+    static const struct {
+        size_t job;
+        const char *args_json;
+        enum tw_err expected;
+    } cases[] = {
+        {0, "{'chan", TW_INVALID},
+        {1, "{'channel':'A'}", TW_INVALID},
+        {0, "[]", TW_INVALID},
+        {0, "{'channel':'A'}", TW_OK},
+    };
     struct run_args args;
 
-    assert_ok(message_args_parse(&list[0], slice_of("{\"channel\":\"A\"}"),
-        &reading->arena, &args, &reading->err));
-    assert_true(slice_is(args.values[0], "A"));
-    assert_int_equal(message_args_parse(&list[0], slice_of("{\"chan"),
-                         &reading->arena, &args, &reading->err),
-        TW_INVALID);
-    assert_int_equal(
-        message_args_parse(&list[1], slice_of("{\"channel\":\"A\"}"),
-            &reading->arena, &args, &reading->err),
-        TW_INVALID);
-    assert_int_equal(message_args_parse(&list[0], slice_of("[]"),
-                         &reading->arena, &args, &reading->err),
-        TW_INVALID);
+    for (size_t i = 0; TEST_EACH(i, cases); i++)
+        assert_int_equal(message_args_parse(&list[cases[i].job],
+                             json(cases[i].args_json), &arena, &args, &err),
+            cases[i].expected);
+    expect_text(args.values[0], "A");
 }
 
-FIXTURE_TEST(an_argument_of_the_kind_may_be_left_out)
+MESSAGE_TEST(an_argument_of_the_kind_may_be_left_out)
 {
     static const struct setup_queue bound = {.name = "b", .job = &list[3]};
 
-    read_text(reading, &any,
-        "{\"job\":\"blogs-schema\",\"args\":{\"channel\":\"A\"}}");
-    good(reading);
-    assert_true(slice_is(
-        reading->request.args_json, "{\"channel\":\"A\",\"phase\":\"all\"}"));
-    read_text(reading, &any,
-        "{\"job\":\"blogs-schema\",\"args\":{\"phase\":\"expand\","
-        "\"channel\":\"A\"}}");
-    good(reading);
-    assert_true(slice_is(reading->request.args_json,
-        "{\"channel\":\"A\",\"phase\":\"expand\"}"));
-    read_text(reading, &bound, "A");
-    good(reading);
-    assert_true(slice_is(
-        reading->request.args_json, "{\"channel\":\"A\",\"phase\":\"all\"}"));
+    accept(&any, "{'job':'blogs-schema','args':{'channel':'A'}}");
+    expect_text(request.args_json, "{'channel':'A','phase':'all'}");
+    accept(
+        &any, "{'job':'blogs-schema','args':{'phase':'expand','channel':'A'}}");
+    expect_text(request.args_json, "{'channel':'A','phase':'expand'}");
+    accept(&bound, "A");
+    expect_text(request.args_json, "{'channel':'A','phase':'all'}");
 }
 
-FIXTURE_TEST(an_argument_of_the_kind_has_a_few_values)
+MESSAGE_TEST(an_argument_of_the_kind_has_a_few_values)
 {
-    read_text(reading, &any,
-        "{\"job\":\"blogs-schema\",\"args\":{\"phase\":\"exand\","
-        "\"channel\":\"A\"}}");
-    refused(reading,
+    refuse(&any,
+        "{'job':'blogs-schema','args':{'phase':'exand','channel':'A'}}",
         "argument phase: unknown value 'exand', did you mean 'expand'?");
-    read_text(reading, &any,
-        "{\"job\":\"blogs-schema\",\"args\":{\"phase\":\"\","
-        "\"channel\":\"A\"}}");
-    refused(reading, "argument phase: unknown value ''");
+    refuse(&any, "{'job':'blogs-schema','args':{'phase':'','channel':'A'}}",
+        "argument phase: unknown value ''");
 }
