@@ -22,13 +22,13 @@ const path = require("path");
 // Who is asked whether a mistake in the file shows, in this order.
 const FILES = {
     "worker/run/lease.c":
-        "unit lease, unit attempt, unit lease_time, unit single, unit consumer, " +
+        "unit lease, unit attempt, unit single, unit consumer, " +
         "simulate, simulate copy",
     "worker/run/attempt.c":
         "unit attempt, unit single, unit consumer, unit each_request, simulate, " +
         "simulate copy",
     "worker/run/renewer.c":
-        "unit renewer, unit lease_time, unit attempt, unit single, unit consumer, " +
+        "unit renewer, unit attempt, unit single, unit consumer, " +
         "simulate",
     "worker/run/ledger.c":
         "unit ledger, unit ledger_change, unit lease, unit attempt, " +
