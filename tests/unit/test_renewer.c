@@ -15,50 +15,64 @@
 #include "worker/run/renewer.h"
 #include "worker/store/request_pool.h"
 
-/* What control_cancel() says beside: not looked at here. */
-static bool asked;
-
 #define JOB "delete-channel"
-
-static int set_up(void **state)
-{
-    struct workbench *bench;
-
-    (void)workbench_set_up(state);
-    bench = *state;
-    bench->setup.visibility_timeout_s = 2;
-    return 0;
-}
-
-#define FIXTURE_TEST(name)                                                     \
-    TEST_WITH(name, set_up, workbench_tear_down, struct workbench *bench)
-
-static int set_up_virtual(void **state)
-{
-    struct workbench *bench;
-
-    (void)workbench_set_up_virtual(state);
-    bench = *state;
-    bench->setup.visibility_timeout_s = 60;
-    return 0;
-}
-
-#define VIRTUAL_TEST(name)                                                     \
-    TEST_WITH(name, set_up_virtual, workbench_tear_down_virtual,               \
-        struct workbench *bench)
 
 /* A claimed run with its renewal, as work.c would have it. */
 struct held {
     struct workbench *bench;
     struct lease lease;
     struct run run;
-    struct renewal *renewal;
+    struct renewal *renewal; /* NULL: it was let go */
     bool progress;
 };
 
 static struct held held; /* the one of the test */
 
-static struct held *now_held; /* for conditions */
+static struct err last_err;
+
+static enum lease_status let_go(void)
+{
+    enum lease_status word = renewal_stop(held.renewal, &held.progress);
+
+    pool_client_free(held.run.request_pool);
+    held.renewal = NULL;
+    return word;
+}
+
+/* A lease that is still held was kept. */
+static void end_held(void)
+{
+    if (held.renewal)
+        assert_int_equal(let_go(), LEASE_VALID);
+    lease_done(&held.lease);
+}
+
+static int set_up(void **state)
+{
+    (void)workbench_set_up(state);
+    ((struct workbench *)*state)->setup.visibility_timeout_s = 2;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    if (test_passed())
+        end_held();
+    return workbench_tear_down(state);
+}
+
+static int tear_down_virtual(void **state)
+{
+    if (test_passed())
+        end_held();
+    return workbench_tear_down_virtual(state);
+}
+
+#define FIXTURE_TEST(name)                                                     \
+    TEST_WITH(name, set_up, tear_down, struct workbench *bench)
+#define VIRTUAL_TEST(name)                                                     \
+    TEST_WITH(name, workbench_set_up_virtual, tear_down_virtual,               \
+        struct workbench *bench)
 
 /* A renewal for what is claimed. */
 static void keep_again(void)
@@ -71,15 +85,13 @@ static void keep_again(void)
 
 static void hold_after(struct workbench *bench, bool message, int64_t wait_ms)
 {
-    struct lease_request wish;
+    struct lease_request wish = workbench_wish(bench, "r1");
     struct lease_message wake_up = {.queue = BENCH_QUEUE};
     struct messages taken;
     enum tw_err outcome;
-    struct err err;
 
     held = (struct held){.bench = bench};
     messages_init(&taken);
-    wish = workbench_wish(bench, "r1");
     if (message) {
         workbench_put(bench, BENCH_QUEUE, "wake-up");
         wake_up.sent_ms = workbench_take(bench, BENCH_QUEUE, &taken);
@@ -90,14 +102,13 @@ static void hold_after(struct workbench *bench, bool message, int64_t wait_ms)
     }
     lease_init(&held.lease, &wish);
     assert_int_equal(
-        lease_acquire(&held.lease, &wish, &outcome, &err), LEASE_ACQUIRED);
+        lease_acquire(&held.lease, &wish, &outcome, &last_err), LEASE_ACQUIRED);
     messages_done(&taken);
     held.run.job = JOB;
     held.run.deadline = &held.lease.deadline;
     if (wait_ms > 0)
         virtual_sleep(wait_ms);
     keep_again();
-    now_held = &held;
 }
 
 static void hold(struct workbench *bench, bool message)
@@ -105,17 +116,36 @@ static void hold(struct workbench *bench, bool message)
     hold_after(bench, message, 0);
 }
 
-static enum lease_status let_go(void)
+static int set_up_held(void **state)
 {
-    enum lease_status word = renewal_stop(held.renewal, &held.progress);
-
-    pool_client_free(held.run.request_pool);
-    return word;
+    (void)workbench_set_up_virtual(state);
+    hold(*state, false);
+    return 0;
 }
 
-static void done(void)
+/* HELD_TEST: with a lease, without a message. */
+#define HELD_TEST(name)                                                        \
+    TEST_WITH(name, set_up_held, tear_down_virtual, struct workbench *bench)
+
+static bool is_open(void)
 {
-    lease_done(&held.lease);
+    return deadline_is_open(&held.lease.deadline, platform_boot_ms());
+}
+
+static enum tw_err enter_parent(const char *checkpoint)
+{
+    return renewal_phase(
+        held.renewal, "parent", slice_of(checkpoint), &last_err);
+}
+
+/* A person cancels the run. */
+static void cancel(struct workbench *bench)
+{
+    bool asked;
+
+    assert_ok(control_cancel(bench->wrapped.inner, slice_of(JOB),
+        slice_of("r1"), workbench_new_run(bench), &asked, &last_err));
+    assert_true(asked);
 }
 
 static unsigned calls(struct workbench *bench, enum bench_call call)
@@ -146,60 +176,49 @@ FIXTURE_TEST(a_lease_outlives_its_visibility_timeout)
     hold(bench, true);
     workbench_wait(bench, four_renewals);
     assert_true(platform_boot_ms() - began_ms > 2000);
-    assert_true(deadline_is_open(&held.lease.deadline, platform_boot_ms()));
+    assert_true(is_open());
     /* One write of the ledger for each renewal, and the lease. */
     assert_true(writes(bench) <= calls(bench, BENCH_RENEW) + 2);
     assert_int_equal(let_go(), LEASE_VALID);
     lease_delete_message(&held.lease); /* the receipt is the newest */
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
-    done();
+}
+
+static void stays_open(int seconds)
+{
+    for (int s = 0; s < seconds; s++) {
+        virtual_sleep(1000);
+        assert_int_equal(renewal_status(held.renewal), LEASE_VALID);
+        assert_true(is_open());
+    }
 }
 
 /* Enough for two threads: each watches while the other renews. */
 VIRTUAL_TEST(several_threads_keep_one_lease)
 {
-    int64_t began_ms = platform_boot_ms();
-
     renewer_free(bench->renewer);
     bench->renewer = renewer_new(16);
     hold(bench, false);
-    while (platform_boot_ms() - began_ms < 300000) {
-        virtual_sleep(5000);
-        assert_true(deadline_is_open(&held.lease.deadline, platform_boot_ms()));
-    }
-    assert_int_equal(let_go(), LEASE_VALID);
-    done();
+    stays_open(300);
 }
 
 /* `slots` has become more: threads are added beside one that renews. */
 VIRTUAL_TEST(threads_are_added_beside_a_lease)
 {
-    int64_t began_ms = platform_boot_ms();
-
     renewer_free(bench->renewer);
     bench->renewer = renewer_new(1);
     hold(bench, false);
-    virtual_sleep(5000);
+    stays_open(5);
     renewer_set_runs(bench->renewer, 256);
-    while (platform_boot_ms() - began_ms < 300000) {
-        virtual_sleep(5000);
-        assert_true(deadline_is_open(&held.lease.deadline, platform_boot_ms()));
-    }
-    assert_int_equal(let_go(), LEASE_VALID);
-    done();
+    stays_open(300);
 }
 
 static bool checkpoint_stored(struct workbench *bench)
 {
-    struct ledger_run run;
-    bool there;
+    struct ledger_run *run = workbench_stored(bench, JOB, "r1");
 
-    ledger_run_init(&run);
-    there = workbench_run(bench, JOB, "r1", &run) &&
-            slice_is(run.checkpoint, "{\"at\":2}") && run.read == 11 &&
-            run.silent == 0;
-    ledger_run_done(&run);
-    return there;
+    return slice_is(run->checkpoint, "{\"at\":2}") && run->read == 11 &&
+           run->silent == 0;
 }
 
 FIXTURE_TEST(the_newest_checkpoint_comes_with_a_renewal)
@@ -212,12 +231,10 @@ FIXTURE_TEST(the_newest_checkpoint_comes_with_a_renewal)
     workbench_wait(bench, checkpoint_stored);
     assert_int_equal(let_go(), LEASE_VALID);
     assert_true(held.progress);
-    done();
 }
 
-static bool accepts_again(struct workbench *bench)
+static bool accepts_again(void)
 {
-    (void)bench;
     return atomic_load(&held.run.accept_deletes);
 }
 
@@ -249,31 +266,14 @@ static void complete_round(void)
     renewal_save(held.renewal, slice_of("{\"round\":2}"), true);
 }
 
-/* The kind has used the acceptance: the ledger has it no more. A person gives
- * it again, and the attempt in progress has it. */
-FIXTURE_TEST(accepted_deletes_are_used_and_accepted_again)
-{
-    hold(bench, false);
-    accept_deletes(bench);
-    workbench_wait(bench, accepts_again);
-    complete_round();
-    workbench_wait(bench, accepts_none);
-    accept_deletes(bench);
-    workbench_wait(bench, accepts_again);
-    assert_int_equal(let_go(), LEASE_VALID);
-    assert_true(workbench_stored(bench, JOB, "r1")->accept_deletes);
-    done();
-}
-
 /* If one of them were stored without the other, a crash would let the next
  * round delete whatever it likes, or would refuse the round that is made again.
  */
-VIRTUAL_TEST(an_acceptance_ends_with_the_checkpoint_of_the_next_round)
+HELD_TEST(an_acceptance_ends_with_the_checkpoint_of_the_next_round)
 {
-    hold(bench, false);
     accept_deletes(bench);
     virtual_sleep(6000);
-    assert_true(accepts_again(bench));
+    assert_true(accepts_again());
     atomic_store(&held.run.accept_deletes, false);
     virtual_sleep(6000); /* the ledger is written before the kind saves */
     assert_false(accepts_none(bench));
@@ -282,54 +282,57 @@ VIRTUAL_TEST(an_acceptance_ends_with_the_checkpoint_of_the_next_round)
     assert_true(accepts_none(bench));
     assert_true(slice_is(
         workbench_stored(bench, JOB, "r1")->checkpoint, "{\"round\":2}"));
-    assert_int_equal(let_go(), LEASE_VALID);
-    done();
+    accept_deletes(bench); /* a person gives it again */
+    virtual_sleep(6000);
+    assert_true(accepts_again());
+    assert_false(accepts_none(bench));
 }
 
 /* The ledger still had the acceptance that the last round had used, so the new
  * one was taken for it and was lost. */
-VIRTUAL_TEST(deletes_accepted_before_the_used_acceptance_is_removed_count)
+HELD_TEST(deletes_accepted_before_the_used_acceptance_is_removed_count)
 {
-    hold(bench, false);
     accept_deletes(bench);
     virtual_sleep(6000);
-    assert_true(accepts_again(bench));
+    assert_true(accepts_again());
     complete_round();
     assert_false(accepts_none(bench));
     accept_deletes(bench);
     virtual_sleep(6000);
-    assert_true(accepts_again(bench));
+    assert_true(accepts_again());
     assert_false(accepts_none(bench));
-    assert_int_equal(let_go(), LEASE_VALID);
-    done();
 }
 
-FIXTURE_TEST(a_phase_is_stored_before_the_call_returns)
+HELD_TEST(a_phase_is_stored_before_the_call_returns)
 {
-    struct ledger_run *run;
-    struct err err;
+    static const struct {
+        const char *name, *checkpoint;
+        unsigned fails;
+        enum bench_fault fault;
+        unsigned writes;
+        int64_t most_ms;
+    } cases[] = {
+        {"at once", "{\"at\":1}", 0, BENCH_PASS, 1, 100},
+        {"its answer is lost", "{\"at\":2}", 1, BENCH_LOSE_ANSWER, 1, 100},
+        {"it is refused once", "{\"at\":3}", 1, BENCH_FAIL, 2, 3000},
+        {"it is refused twice", "{\"at\":4}", 2, BENCH_FAIL, 3, 30000},
+    };
 
-    bench->setup.visibility_timeout_s = 60;
-    hold(bench, false);
-    assert_ok(
-        renewal_phase(held.renewal, "parent", slice_of("{\"at\":3}"), &err));
-    run = workbench_stored(bench, JOB, "r1");
-    assert_true(slice_is(run->phase, "parent"));
-    assert_true(slice_is(run->checkpoint, "{\"at\":3}"));
-    assert_int_equal(writes(bench), 2);
-    assert_int_equal(let_go(), LEASE_VALID);
-    done();
-}
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
+        unsigned before = writes(bench);
+        int64_t began_ms = platform_boot_ms();
+        struct ledger_run *run;
 
-FIXTURE_TEST(a_phase_whose_answer_was_lost_is_stored_all_the_same)
-{
-    struct err err;
-
-    workbench_meets(bench, BENCH_BATCH, 2, 2, BENCH_LOSE_ANSWER);
-    hold(bench, false);
-    assert_ok(renewal_phase(held.renewal, "parent", slice_of("{}"), &err));
-    assert_int_equal(let_go(), LEASE_VALID);
-    done();
+        test_case("%s", cases[i].name);
+        bench->fate_count = 0;
+        workbench_meets(bench, BENCH_BATCH, 1, cases[i].fails, cases[i].fault);
+        assert_ok(enter_parent(cases[i].checkpoint));
+        assert_true(platform_boot_ms() - began_ms < cases[i].most_ms);
+        run = workbench_stored(bench, JOB, "r1");
+        assert_true(slice_is(run->phase, "parent"));
+        assert_true(slice_is(run->checkpoint, cases[i].checkpoint));
+        assert_int_equal(writes(bench) - before, cases[i].writes);
+    }
 }
 
 /* Somebody writes the run's entity behind our back. */
@@ -343,59 +346,43 @@ static void meddle(struct workbench *bench, int32_t epochs)
 
 static bool overtaken(struct workbench *bench)
 {
-    return renewal_status(now_held->renewal) == LEASE_LOST;
+    return renewal_status(held.renewal) == LEASE_LOST;
 }
 
 FIXTURE_TEST(another_epoch_closes_the_deadline)
 {
-    struct err err;
-
     hold(bench, true);
     meddle(bench, 1);
     workbench_wait(bench, overtaken);
-    assert_false(deadline_is_open(&held.lease.deadline, platform_boot_ms()));
-    assert_int_equal(
-        renewal_phase(held.renewal, "parent", slice_of("{}"), &err),
-        TW_STOPPED);
+    assert_false(is_open());
+    assert_int_equal(enter_parent("{}"), TW_STOPPED);
     assert_int_equal(let_go(), LEASE_LOST);
-    done();
 }
 
 FIXTURE_TEST(a_changed_etag_of_ours_is_an_echo)
 {
-    struct err err;
-
     hold(bench, false);
     meddle(bench, 0);
-    assert_ok(renewal_phase(held.renewal, "parent", slice_of("{}"), &err));
-    assert_int_equal(let_go(), LEASE_VALID);
-    done();
+    assert_ok(enter_parent("{}"));
 }
 
 static bool cancelled(struct workbench *bench)
 {
-    return renewal_asked(now_held->renewal) == LEASE_ASKED_CANCEL;
+    return renewal_asked(held.renewal) == LEASE_ASKED_CANCEL;
 }
 
 FIXTURE_TEST(a_cancelled_run_is_told_within_a_renewal)
 {
-    struct ledger_run *before;
-    struct err err;
-
     hold(bench, true);
-    before = workbench_new_run(bench);
-    assert_ok(control_cancel(bench->wrapped.inner, slice_of(JOB),
-        slice_of("r1"), before, &asked, &err));
-    assert_true(asked);
+    cancel(bench);
     workbench_wait(bench, cancelled);
     /* What is in flight may still complete: the lease is kept. */
-    assert_true(deadline_is_open(&held.lease.deadline, platform_boot_ms()));
+    assert_true(is_open());
     assert_int_equal(let_go(), LEASE_VALID);
-    assert_ok(ledger_move(&held.lease.run, LEDGER_QUEUED, &err));
-    assert_int_equal(lease_release(&held.lease, &err), LEASE_VALID);
+    assert_ok(ledger_move(&held.lease.run, LEDGER_QUEUED, &last_err));
+    assert_int_equal(lease_release(&held.lease, &last_err), LEASE_VALID);
     assert_string_equal(workbench_state(bench, JOB, "r1"), "cancelled");
     assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 0);
-    done();
 }
 
 /* Standard error becomes a full pipe. *ret_was: standard error as it was.
@@ -420,15 +407,13 @@ static int fill_standard_error(int *ret_was)
 FIXTURE_TEST(a_log_that_takes_no_more_lines_holds_no_lock)
 {
     char bytes[4096];
-    struct err err;
     int was, from;
 
     hold(bench, true);
     log_set_level(LOG_INFO);
     from = fill_standard_error(&was);
     alarm(30);
-    assert_ok(control_cancel(bench->wrapped.inner, slice_of(JOB),
-        slice_of("r1"), workbench_new_run(bench), &asked, &err));
+    cancel(bench);
     workbench_wait(bench, cancelled);
     alarm(0);
     assert_int_equal(dup2(was, STDERR_FILENO), STDERR_FILENO);
@@ -437,7 +422,6 @@ FIXTURE_TEST(a_log_that_takes_no_more_lines_holds_no_lock)
     assert_int_equal(let_go(), LEASE_VALID);
     (void)close(from);
     (void)close(was);
-    done();
 }
 
 static bool message_gone(struct workbench *bench)
@@ -456,12 +440,11 @@ FIXTURE_TEST(a_lost_message_does_not_end_the_lease)
     assert_ok(store_queue_renew(bench->wrapped.inner, &exchange, BENCH_QUEUE,
         slice_of(held.lease.message_id), receipt, 100));
     workbench_wait(bench, message_gone);
-    assert_true(deadline_is_open(&held.lease.deadline, platform_boot_ms()));
+    assert_true(is_open());
     assert_int_equal(let_go(), LEASE_VALID);
     assert_false(held.lease.has_message);
     lease_delete_message(&held.lease);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
-    done();
 }
 
 FIXTURE_TEST(cut_off_the_deadline_closes_and_stays_closed)
@@ -473,9 +456,8 @@ FIXTURE_TEST(cut_off_the_deadline_closes_and_stays_closed)
     deadline_ms = atomic_load(&held.lease.deadline.at_ms);
     workbench_wait(bench, overtaken);
     assert_true(platform_boot_ms() >= deadline_ms);
-    assert_false(deadline_is_open(&held.lease.deadline, platform_boot_ms()));
+    assert_false(is_open());
     assert_int_equal(let_go(), LEASE_LOST);
-    done();
 }
 
 /* ---- in a virtual world: outages cost nothing ---- */
@@ -490,8 +472,6 @@ VIRTUAL_TEST(an_overdue_renewal_is_sent_at_once)
     virtual_sleep(100);
     assert_int_equal(calls(bench, BENCH_RENEW), 1);
     assert_int_equal(writes(bench), before + 1);
-    assert_int_equal(let_go(), LEASE_VALID);
-    done();
 }
 
 /* What sends a request about the message waits for 25 s before it fails. */
@@ -507,90 +487,51 @@ VIRTUAL_TEST(a_silent_queue_service_costs_no_lease)
     hold(bench, true);
     bench->between = answer_messages_late;
     workbench_meets(bench, BENCH_RENEW, 1, UINT_MAX, BENCH_FAIL);
-    for (int s = 0; s < 120; s++) {
-        virtual_sleep(1000);
-        assert_int_equal(renewal_status(held.renewal), LEASE_VALID);
-        assert_true(deadline_is_open(&held.lease.deadline, platform_boot_ms()));
-    }
+    stays_open(120);
     assert_true(calls(bench, BENCH_RENEW) > 3);
     /* The lease is renewed while the last request is waited for. */
     assert_int_equal(let_go(), LEASE_VALID);
-    assert_true(deadline_is_open(&held.lease.deadline, platform_boot_ms()));
-    done();
+    assert_true(is_open());
 }
 
 /* A crash repeats no more than is done in 5 s, however long the timeout. */
-VIRTUAL_TEST(a_long_visibility_timeout_does_not_delay_checkpoints)
+HELD_TEST(a_long_visibility_timeout_does_not_delay_checkpoints)
 {
-    struct ledger_run *run;
-
     bench->setup.visibility_timeout_s = 7200;
-    hold(bench, false);
+
     virtual_sleep(60000);
     renewal_save(held.renewal, slice_of("{\"at\":7}"), true);
     virtual_sleep(5100);
-    run = workbench_stored(bench, JOB, "r1");
-    assert_true(slice_is(run->checkpoint, "{\"at\":7}"));
-    assert_int_equal(let_go(), LEASE_VALID);
-    done();
+    assert_true(
+        slice_is(workbench_stored(bench, JOB, "r1")->checkpoint, "{\"at\":7}"));
 }
 
-VIRTUAL_TEST(a_phase_that_is_refused_at_first_is_stored_later)
+HELD_TEST(a_phase_that_cannot_be_stored_says_why)
 {
-    struct ledger_run *run;
-    struct err err;
-
-    hold(bench, false);
-    workbench_meets(bench, BENCH_BATCH, 1, 2, BENCH_FAIL);
-    assert_ok(
-        renewal_phase(held.renewal, "parent", slice_of("{\"v\":1}"), &err));
-    run = workbench_stored(bench, JOB, "r1");
-    assert_true(slice_is(run->phase, "parent"));
-    assert_true(slice_is(run->checkpoint, "{\"v\":1}"));
-    assert_int_equal(let_go(), LEASE_VALID);
-    done();
-}
-
-VIRTUAL_TEST(a_phase_that_cannot_be_stored_says_why)
-{
-    struct err err;
-
-    hold(bench, false);
     workbench_meets(bench, BENCH_BATCH, 1, UINT_MAX, BENCH_FAIL);
-    assert_int_equal(
-        renewal_phase(held.renewal, "parent", slice_of("{}"), &err),
-        TW_STOPPED);
-    assert_non_null(strstr(
-        err.text, "the phase 'parent' could not be written to the ledger: "));
+    assert_int_equal(enter_parent("{}"), TW_STOPPED);
+    assert_non_null(strstr(last_err.text,
+        "the phase 'parent' could not be written to the ledger: "));
     assert_int_equal(let_go(), LEASE_LOST);
-    assert_false(deadline_is_open(&held.lease.deadline, platform_boot_ms()));
-    done();
+    assert_false(is_open());
 }
 
-VIRTUAL_TEST(a_phase_after_being_overtaken_has_no_other_reason)
+HELD_TEST(a_phase_after_being_overtaken_has_no_other_reason)
 {
-    struct err err;
-
-    hold(bench, false);
     workbench_meets(bench, BENCH_BATCH, 1, UINT_MAX, BENCH_FAIL);
     virtual_sleep(120000);
     assert_int_equal(renewal_status(held.renewal), LEASE_LOST);
-    assert_int_equal(
-        renewal_phase(held.renewal, "parent", slice_of("{}"), &err),
-        TW_STOPPED);
+    assert_int_equal(enter_parent("{}"), TW_STOPPED);
     assert_string_equal(
-        err.text, "the phase 'parent' could not be written to the ledger");
+        last_err.text, "the phase 'parent' could not be written to the ledger");
     assert_int_equal(let_go(), LEASE_LOST);
-    done();
 }
 
 /* The ledger refuses our ETag, and for a while it cannot be read either. */
-VIRTUAL_TEST(an_echo_that_cannot_be_read_at_once_is_read_later)
+HELD_TEST(an_echo_that_cannot_be_read_at_once_is_read_later)
 {
-    unsigned before;
+    unsigned before = writes(bench);
 
-    hold(bench, false);
-    before = writes(bench);
     workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_CONFLICT);
     workbench_meets(bench, BENCH_BATCH, 2, 2, BENCH_GONE);
     workbench_meets(bench, BENCH_GET, 1, 1, BENCH_FAIL);
@@ -598,8 +539,6 @@ VIRTUAL_TEST(an_echo_that_cannot_be_read_at_once_is_read_later)
     assert_true(writes(bench) >= before + 3);
     assert_int_equal(renewal_status(held.renewal), LEASE_VALID);
     assert_true(held.lease.deadline_ms > platform_boot_ms() + 30000);
-    assert_int_equal(let_go(), LEASE_VALID);
-    done();
 }
 
 /* Two seconds' lease, 200 ms an answer, now and then a renewal that is refused:
@@ -607,7 +546,6 @@ VIRTUAL_TEST(an_echo_that_cannot_be_read_at_once_is_read_later)
 VIRTUAL_TEST(a_slow_connection_never_finds_the_deadline_closed)
 {
     int64_t until_ms;
-    bool open = true;
 
     bench->setup.visibility_timeout_s = 2;
     bench->delay_ms = 200;
@@ -615,120 +553,92 @@ VIRTUAL_TEST(a_slow_connection_never_finds_the_deadline_closed)
     for (unsigned n = 10; n <= 40; n += 10)
         workbench_meets(bench, BENCH_BATCH, n, n, BENCH_FAIL);
     until_ms = platform_boot_ms() + 60000;
-    while (open && platform_boot_ms() < until_ms) {
+    while (is_open() && platform_boot_ms() < until_ms)
         virtual_sleep(5);
-        open = deadline_is_open(&held.lease.deadline, platform_boot_ms());
-    }
-    /* Let go in any case: what fails must be able to say so. */
+    assert_true(platform_boot_ms() >= until_ms);
     assert_int_equal(let_go(), LEASE_VALID);
-    done();
-    assert_true(open);
     assert_true(calls(bench, BENCH_BATCH) > 40);
 }
 
 /* Twenty seconds an answer, of a minute's lease: it must not look idle. */
-VIRTUAL_TEST(very_slow_answers_are_asked_for_all_the_time)
+HELD_TEST(very_slow_answers_are_asked_for_all_the_time)
 {
-    int64_t lived_s = 0;
-
-    hold(bench, false);
     workbench_locked(bench, bench->delay_ms = 20000);
-    for (; lived_s < 600; lived_s++) {
-        virtual_sleep(1000);
-        assert_int_equal(renewal_status(held.renewal), LEASE_VALID);
-    }
-    assert_int_equal(let_go(), LEASE_VALID);
-    done();
+    stays_open(600);
 }
 
-VIRTUAL_TEST(the_first_ten_that_failed_are_kept)
+static void fail_twelve(void)
 {
     char line[32];
 
-    hold(bench, false);
     for (int i = 0; i < 12; i++) {
         (void)snprintf(line, sizeof(line), "line %d", i);
         renewal_failed(held.renewal, line);
     }
+}
+
+/* The next attempt, after one of which these entities failed. */
+static void keep_again_after(const char *failed)
+{
+    held.lease.run.failed_entities =
+        ledger_text(&held.lease.run, slice_of(failed));
+    keep_again();
+}
+
+static void expect_failed(const char *failed)
+{
     assert_int_equal(let_go(), LEASE_VALID);
-    assert_true(slice_is(held.lease.run.failed_entities,
-        "line 0\nline 1\nline 2\nline 3\nline 4\nline 5\nline 6\nline 7\n"
-        "line 8\nline 9"));
+    assert_true(slice_is(held.lease.run.failed_entities, failed));
+}
+
+#define FIRST_TEN                                                              \
+    "line 0\nline 1\nline 2\nline 3\nline 4\nline 5\nline 6\nline 7\nline 8\n" \
+    "line 9"
+
+HELD_TEST(the_first_ten_that_failed_are_kept)
+{
+    fail_twelve();
+    expect_failed(FIRST_TEN);
     /* Another attempt at the same run adds nothing to ten, */
     keep_again();
     renewal_failed(held.renewal, "eleven");
-    assert_int_equal(let_go(), LEASE_VALID);
-    assert_null(strstr(held.lease.run.failed_entities.at, "eleven"));
+    expect_failed(FIRST_TEN);
     /* and the rest to fewer. */
-    held.lease.run.failed_entities =
-        ledger_text(&held.lease.run, slice_of("one\ntwo"));
-    keep_again();
+    keep_again_after("one\ntwo");
     renewal_failed(held.renewal, "three");
-    assert_int_equal(let_go(), LEASE_VALID);
-    assert_true(slice_is(held.lease.run.failed_entities, "one\ntwo\nthree"));
-    done();
+    expect_failed("one\ntwo\nthree");
 }
 
 /* It begins again at nothing, and keeps ten of what comes then. */
-VIRTUAL_TEST(after_those_that_failed_are_dropped_ten_are_kept_again)
+HELD_TEST(after_those_that_failed_are_dropped_ten_are_kept_again)
 {
-    char line[32];
-
-    hold(bench, false);
     renewal_failed(held.renewal, "before");
     renewal_forget_failed(held.renewal);
-    for (int i = 0; i < 12; i++) {
-        (void)snprintf(line, sizeof(line), "%d", i);
-        renewal_failed(held.renewal, line);
-    }
-    assert_int_equal(let_go(), LEASE_VALID);
-    assert_true(slice_is(
-        held.lease.run.failed_entities, "0\n1\n2\n3\n4\n5\n6\n7\n8\n9"));
-    done();
+    fail_twelve();
+    expect_failed(FIRST_TEN);
 }
 
 /* Those of an earlier attempt are in the ledger. */
-VIRTUAL_TEST(what_failed_in_an_earlier_attempt_is_dropped_too)
+HELD_TEST(what_failed_in_an_earlier_attempt_is_dropped_too)
 {
-    hold(bench, false);
     assert_int_equal(let_go(), LEASE_VALID);
-    held.lease.run.failed_entities =
-        ledger_text(&held.lease.run, slice_of("one\ntwo"));
-    keep_again();
+    keep_again_after("one\ntwo");
     renewal_forget_failed(held.renewal);
     renewal_failed(held.renewal, "three");
-    assert_int_equal(let_go(), LEASE_VALID);
-    assert_true(slice_is(held.lease.run.failed_entities, "three"));
-    done();
-}
-
-VIRTUAL_TEST(a_phase_that_is_refused_is_soon_tried_again)
-{
-    int64_t began_ms = platform_boot_ms();
-    struct err err;
-
-    hold(bench, false);
-    workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_FAIL);
-    assert_ok(renewal_phase(held.renewal, "parent", slice_of("{}"), &err));
-    assert_true(platform_boot_ms() - began_ms < 3000);
-    assert_int_equal(let_go(), LEASE_VALID);
-    done();
+    expect_failed("three");
 }
 
 /* Its interval was shorter for a while. */
-VIRTUAL_TEST(one_slow_answer_is_forgotten)
+HELD_TEST(one_slow_answer_is_forgotten)
 {
     unsigned before;
 
-    hold(bench, false);
     bench->delay_ms = 14000;
     virtual_sleep(10000);
     bench->delay_ms = 0;
     before = writes(bench);
     virtual_sleep(100000);
     assert_in_range(writes(bench) - before, 17, 22);
-    assert_int_equal(let_go(), LEASE_VALID);
-    done();
 }
 
 static enum tw_err busy_once(
@@ -742,13 +652,11 @@ static enum tw_err busy_once(
     return err_fail(&exchange->err, TW_BUSY, "503, as the test wants");
 }
 
-VIRTUAL_TEST(throttled_requests_are_counted_in_the_ledger)
+HELD_TEST(throttled_requests_are_counted_in_the_ledger)
 {
     struct pool_request task = {.send = busy_once, .repeatable = true};
 
-    hold(bench, false);
     assert_ok(request_pool_call(held.run.request_pool, &task));
     assert_int_equal(let_go(), LEASE_VALID);
     assert_int_equal(held.lease.run.throttled, 1);
-    done();
 }
