@@ -16,9 +16,11 @@
 
 /* What the change makes of the run, and how often it was asked. */
 struct wish {
+    struct ledger_change asked;
     enum ledger_state to;
     int32_t attempt;
     unsigned applied;
+    struct err err;
 };
 
 static enum tw_err apply(
@@ -33,27 +35,41 @@ static enum tw_err apply(
     return TW_OK;
 }
 
-static enum tw_err change(struct workbench *bench, enum ledger_known known,
-    struct wish *wish, struct ledger_run *run)
+static struct wish wish_of(
+    struct workbench *bench, enum ledger_state to, int32_t attempt)
 {
-    struct ledger_change asked = {
-        .store = bench->store, .apply = apply, .context = wish};
-    struct err err;
+    return (struct wish){.asked = {.store = bench->store, .apply = apply},
+        .to = to,
+        .attempt = attempt};
+}
 
+static enum tw_err change(
+    enum ledger_known known, struct wish *wish, struct ledger_run *run)
+{
     if (known == LEDGER_READ || run->job.len == 0) {
         ledger_run_done(run);
         run->job = ledger_text(run, slice_of(JOB));
         run->id = ledger_text(run, slice_of("r1"));
     }
-    return ledger_change(&asked, known, run, &err);
+    wish->asked.context = wish;
+    return ledger_change(&wish->asked, known, run, &wish->err);
+}
+
+/* The change to that state is made of run, which is stored. */
+static void move(
+    struct workbench *bench, enum ledger_state to, struct ledger_run *run)
+{
+    struct wish wish = wish_of(bench, to, 0);
+
+    assert_ok(change(LEDGER_STORED, &wish, run));
 }
 
 static struct ledger_run *begin(struct workbench *bench)
 {
-    struct wish wish = {LEDGER_RUNNING, 1, 0};
+    struct wish wish = wish_of(bench, LEDGER_RUNNING, 1);
     struct ledger_run *run = workbench_new_run(bench);
 
-    assert_ok(change(bench, LEDGER_ABSENT, &wish, run));
+    assert_ok(change(LEDGER_ABSENT, &wish, run));
     return run;
 }
 
@@ -67,11 +83,7 @@ static void expect_lists(
 
 static int32_t attempts(struct workbench *bench)
 {
-    struct ledger_run *run = workbench_stored(bench, JOB, "r1");
-    int32_t count;
-
-    count = run->attempt;
-    return count;
+    return workbench_stored(bench, JOB, "r1")->attempt;
 }
 
 BENCH_TEST(a_run_is_always_on_one_list)
@@ -88,23 +100,19 @@ BENCH_TEST(a_run_is_always_on_one_list)
         {LEDGER_RUNNING, 1, 0, 0},
         {LEDGER_SUCCEEDED, 0, 0, 1},
     };
-    struct ledger_run *run;
 
     /* By a caller that knows the ledger index row, and by one that does not. */
     for (int known = 0; known < 2; known++) {
-        run = begin(bench);
-        for (size_t i = 0; TEST_EACH(i, steps); i++) {
-            struct wish wish = {steps[i].to, 0, 0};
+        struct ledger_run *run = begin(bench);
+        struct exchange exchange = {0};
 
-            assert_ok(
-                change(bench, known ? LEDGER_STORED : LEDGER_READ, &wish, run));
+        for (size_t i = 0; TEST_EACH(i, steps); i++) {
+            struct wish wish = wish_of(bench, steps[i].to, 0);
+
+            assert_ok(change(known ? LEDGER_STORED : LEDGER_READ, &wish, run));
             expect_lists(bench, steps[i].open, steps[i].failed, steps[i].ended);
         }
-        {
-            struct exchange exchange = {0};
-
-            assert_ok(ledger_remove(bench->store, &exchange, run));
-        }
+        assert_ok(ledger_remove(bench->store, &exchange, run));
         expect_lists(bench, 0, 0, 0);
         assert_string_equal(workbench_state(bench, JOB, "r1"), "none");
     }
@@ -112,30 +120,24 @@ BENCH_TEST(a_run_is_always_on_one_list)
 
 BENCH_TEST(a_state_that_may_not_follow_is_refused)
 {
-    struct wish done = {LEDGER_SUCCEEDED, 0, 0}, again = {LEDGER_QUEUED, 0, 0};
+    struct wish again = wish_of(bench, LEDGER_QUEUED, 0);
     struct ledger_run *run = begin(bench);
 
-    assert_ok(change(bench, LEDGER_STORED, &done, run));
-    assert_int_equal(change(bench, LEDGER_STORED, &again, run), TW_INVALID);
+    move(bench, LEDGER_SUCCEEDED, run);
+    assert_int_equal(change(LEDGER_STORED, &again, run), TW_INVALID);
     assert_int_equal(run->state, LEDGER_SUCCEEDED);
     assert_string_equal(workbench_state(bench, JOB, "r1"), "succeeded");
 }
 
-static void others_write(struct workbench *bench)
-{
-    struct ledger_run *run = workbench_stored(bench, JOB, "r1");
-
-    run->attempt += 10;
-    assert_ok(workbench_store_run(bench, run));
-}
-
 BENCH_TEST(after_a_conflict_the_change_is_made_of_what_is_stored)
 {
-    struct wish wish = {LEDGER_RUNNING, 1, 0};
+    struct wish wish = wish_of(bench, LEDGER_RUNNING, 1);
     struct ledger_run *run = begin(bench);
+    struct ledger_run *others = workbench_stored(bench, JOB, "r1");
 
-    others_write(bench);
-    assert_ok(change(bench, LEDGER_STORED, &wish, run));
+    others->attempt += 10;
+    assert_ok(workbench_store_run(bench, others));
+    assert_ok(change(LEDGER_STORED, &wish, run));
     assert_int_equal(attempts(bench), 12);
     assert_int_equal(run->attempt, 12);
     assert_int_equal(wish.applied, 2);
@@ -144,99 +146,93 @@ BENCH_TEST(after_a_conflict_the_change_is_made_of_what_is_stored)
 /* Whose answer was lost reads whose write is stored, and makes it once. */
 BENCH_TEST(an_unknown_outcome_is_resolved_by_reading)
 {
-    static const enum bench_fault faults[] = {
-        BENCH_LOSE_ANSWER, BENCH_LOSE_REQUEST};
-    struct ledger_run *run = begin(bench);
-
-    for (int32_t i = 0; i < 2; i++) {
-        struct wish wish = {LEDGER_RUNNING, 1, 0};
-
-        workbench_meets(bench, BENCH_BATCH, 1, 1, faults[i]);
-        assert_ok(change(bench, LEDGER_STORED, &wish, run));
-        assert_int_equal(attempts(bench), 2 + i);
-        assert_int_equal(wish.applied, 1 + i);
-    }
-}
-
-BENCH_TEST(an_insert_whose_answer_was_lost_is_ours)
-{
-    struct wish wish = {LEDGER_RUNNING, 1, 0};
+    static const struct {
+        const char *name;
+        enum ledger_known known;
+        enum bench_fault fault;
+        unsigned applied;
+    } cases[] = {
+        {"of an insert", LEDGER_ABSENT, BENCH_LOSE_ANSWER, 1},
+        {"of a change", LEDGER_STORED, BENCH_LOSE_ANSWER, 1},
+        {"of a change that was not made", LEDGER_STORED, BENCH_LOSE_REQUEST, 2},
+    };
     struct ledger_run *run = workbench_new_run(bench);
 
-    workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_LOSE_ANSWER);
-    assert_ok(change(bench, LEDGER_ABSENT, &wish, run));
-    assert_int_equal(attempts(bench), 1);
-    expect_lists(bench, 1, 0, 0);
+    for (int32_t i = 0; i < 3; i++) {
+        struct wish wish = wish_of(bench, LEDGER_RUNNING, 1);
+
+        test_case("%s", cases[i].name);
+        workbench_meets(bench, BENCH_BATCH, 1, 1, cases[i].fault);
+        assert_ok(change(cases[i].known, &wish, run));
+        assert_int_equal(attempts(bench), 1 + i);
+        assert_int_equal(wish.applied, cases[i].applied);
+        expect_lists(bench, 1, 0, 0);
+    }
 }
 
 BENCH_TEST(what_cannot_be_read_either_stays_unknown)
 {
-    struct wish wish = {LEDGER_RUNNING, 1, 0};
+    struct wish wish = wish_of(bench, LEDGER_RUNNING, 1);
     struct ledger_run *run = begin(bench);
 
     workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_LOSE_ANSWER);
     workbench_meets(bench, BENCH_GET, 1, 1, BENCH_FAIL);
-    assert_int_equal(change(bench, LEDGER_STORED, &wish, run), TW_UNKNOWN);
+    assert_int_equal(change(LEDGER_STORED, &wish, run), TW_UNKNOWN);
 }
 
 /* The worker must not look for a write of before as if it were this one's. */
 BENCH_TEST(a_change_that_sent_nothing_names_no_operation)
 {
-    struct wish wish = {LEDGER_RUNNING, 1, 0};
-    struct ledger_change asked = {
-        .store = bench->store, .apply = apply, .context = &wish};
-    struct err err;
+    struct wish wish = wish_of(bench, LEDGER_RUNNING, 1);
     struct ledger_run *run = begin(bench);
 
-    assert_ok(ledger_change(&asked, LEDGER_STORED, run, &err));
-    assert_int_equal(strlen(asked.operation), LEDGER_OPERATION_MAX - 1);
+    assert_ok(change(LEDGER_STORED, &wish, run));
+    assert_int_equal(strlen(wish.asked.operation), LEDGER_OPERATION_MAX - 1);
     workbench_meets(bench, BENCH_GET, 1, 1, BENCH_FAIL);
-    assert_int_not_equal(ledger_change(&asked, LEDGER_READ, run, &err), TW_OK);
-    assert_string_equal(asked.operation, "");
+    assert_int_not_equal(change(LEDGER_READ, &wish, run), TW_OK);
+    assert_string_equal(wish.asked.operation, "");
 }
 
 /* An attempt whose lease is over writes no ledger, however it asks. */
 BENCH_TEST(after_the_deadline_nothing_is_written)
 {
-    struct wish wish = {LEDGER_RUNNING, 1, 0};
-    struct deadline deadline;
-    struct ledger_change asked = {.store = bench->store,
-        .deadline = &deadline,
-        .apply = apply,
-        .context = &wish};
-    struct err err;
+    struct wish wish = wish_of(bench, LEDGER_RUNNING, 1);
     struct ledger_run *run = begin(bench);
+    struct deadline deadline;
 
+    wish.asked.deadline = &deadline;
     deadline_init(&deadline, PLATFORM_NEVER, 0);
-    assert_ok(ledger_change(&asked, LEDGER_STORED, run, &err));
+    assert_ok(change(LEDGER_STORED, &wish, run));
     deadline_close(&deadline);
-    assert_int_equal(
-        ledger_change(&asked, LEDGER_STORED, run, &err), TW_STOPPED);
+    assert_int_equal(change(LEDGER_STORED, &wish, run), TW_STOPPED);
     assert_int_equal(attempts(bench), 2);
 }
 
 BENCH_TEST(who_always_meets_others_gives_up)
 {
-    struct wish wish = {LEDGER_RUNNING, 1, 0};
+    struct wish wish = wish_of(bench, LEDGER_RUNNING, 1);
     struct ledger_run *run = begin(bench);
 
     workbench_meets(bench, BENCH_BATCH, 1, UINT_MAX, BENCH_CONFLICT);
-    assert_int_equal(change(bench, LEDGER_STORED, &wish, run), TW_BUSY);
+    assert_int_equal(change(LEDGER_STORED, &wish, run), TW_BUSY);
     assert_int_equal(attempts(bench), 1);
 }
 
-static void put_row(struct workbench *bench, const char *key)
+static void put_row(
+    struct workbench *bench, const char *key, const char *name, const char *run)
 {
     struct entity row;
     struct arena arena;
 
     arena_init(&arena);
     entity_init(&row, &arena, slice_of(JOB), slice_of(key));
+    entity_set_string(&row, &arena, name, slice_of(run));
     workbench_write(bench, OPERATION_INSERT, &row);
     arena_done(&arena);
 }
 
-static void touch_row(struct workbench *bench, const char *key, bool remove)
+static void touch_row(
+    struct workbench *bench, const char *key, enum operation_type type)
 {
     struct exchange exchange = {0};
     struct page page;
@@ -244,40 +240,38 @@ static void touch_row(struct workbench *bench, const char *key, bool remove)
     page_init(&page);
     assert_ok(store_get(bench->wrapped.inner, &exchange, LEDGER_TABLE,
         slice_of(JOB), slice_of(key), &page));
-    workbench_write(bench, remove ? OPERATION_DELETE : OPERATION_REPLACE,
-        &page.entities[0]);
+    workbench_write(bench, type, &page.entities[0]);
     page_done(&page);
 }
 
 /* Somebody deleted the run by hand, and its row stayed. */
 BENCH_TEST(a_row_that_was_left_hinders_no_run)
 {
-    put_row(bench, "!open!r1");
+    put_row(bench, "!open!r1", "State", "queued");
     (void)begin(bench);
     expect_lists(bench, 1, 0, 0);
 }
 
 BENCH_TEST(a_row_that_others_changed_or_took_away_is_no_conflict)
 {
-    struct wish failed = {LEDGER_FAILED, 0, 0}, queued = {LEDGER_QUEUED, 0, 0};
     struct ledger_run *run = begin(bench);
 
-    touch_row(bench, "!open!r1", false);
-    assert_ok(change(bench, LEDGER_STORED, &failed, run));
+    touch_row(bench, "!open!r1", OPERATION_REPLACE);
+    move(bench, LEDGER_FAILED, run);
     expect_lists(bench, 0, 1, 0);
-    touch_row(bench, "!failed!r1", true);
-    assert_ok(change(bench, LEDGER_STORED, &queued, run));
+    touch_row(bench, "!failed!r1", OPERATION_DELETE);
+    move(bench, LEDGER_QUEUED, run);
     expect_lists(bench, 1, 0, 0);
 }
 
 BENCH_TEST(a_row_that_cannot_be_read_leaves_the_run_as_it_was)
 {
-    struct wish wish = {LEDGER_FAILED, 0, 0};
+    struct wish wish = wish_of(bench, LEDGER_FAILED, 0);
     struct ledger_run *run = begin(bench);
 
-    touch_row(bench, "!open!r1", false);
+    touch_row(bench, "!open!r1", OPERATION_REPLACE);
     workbench_meets(bench, BENCH_GET, 1, 1, BENCH_FAIL);
-    assert_int_equal(change(bench, LEDGER_STORED, &wish, run), TW_BUSY);
+    assert_int_equal(change(LEDGER_STORED, &wish, run), TW_BUSY);
     assert_string_equal(workbench_state(bench, JOB, "r1"), "running");
     expect_lists(bench, 1, 0, 0);
 }
@@ -286,107 +280,102 @@ BENCH_TEST(properties_of_others_are_kept)
 {
     struct property other = {
         slice_of("Remark"), EDM_STRING, slice_of("\"hello\"")};
-    struct wish wish = {LEDGER_WAITING, 0, 0};
-    struct ledger_run *run = begin(bench), *back;
+    struct wish wish = wish_of(bench, LEDGER_WAITING, 0);
+    struct ledger_run *run = begin(bench);
 
     run->others = &other;
     run->other_count = 1;
     assert_ok(workbench_store_run(bench, run));
-    assert_ok(change(bench, LEDGER_READ, &wish, workbench_new_run(bench)));
-    back = workbench_stored(bench, JOB, "r1");
-    assert_int_equal(back->other_count, 1);
-    assert_true(slice_is(back->others[0].json, "\"hello\""));
+    assert_ok(change(LEDGER_READ, &wish, workbench_new_run(bench)));
+    run = workbench_stored(bench, JOB, "r1");
+    assert_int_equal(run->other_count, 1);
+    assert_true(slice_is(run->others[0].json, "\"hello\""));
 }
 
 BENCH_TEST(a_newer_version_is_left_alone)
 {
-    struct ledger_change asked = {.store = bench->store, .apply = apply};
-    struct wish wish = {LEDGER_CANCELLED, 0, 0};
-    struct err err;
+    struct wish wish = wish_of(bench, LEDGER_CANCELLED, 0);
     struct ledger_run *run = begin(bench);
 
     run->format = LEDGER_FORMAT + 1;
     assert_ok(workbench_store_run(bench, run));
-    asked.context = &wish;
-    assert_int_equal(ledger_change(&asked, LEDGER_READ, run, &err), TW_INVALID);
-    assert_true(asked.left_alone);
+    assert_int_equal(change(LEDGER_READ, &wish, run), TW_INVALID);
+    assert_true(wish.asked.left_alone);
     assert_int_equal(wish.applied, 0);
-    assert_non_null(strstr(err.text, "newer version"));
+    assert_non_null(strstr(wish.err.text, "newer version"));
+}
+
+static enum tw_err check_open(struct workbench *bench, struct err *err)
+{
+    struct exchange exchange = {0};
+
+    return ledger_check_open(bench->store, &exchange, slice_of(JOB), err);
+}
+
+static void reopen(struct workbench *bench)
+{
+    struct exchange exchange = {0};
+
+    assert_ok(ledger_reopen(bench->wrapped.inner, &exchange, slice_of(JOB)));
+}
+
+/* Has the run with that time of its request, of the id of run, closed its job
+ * when it ended? */
+static bool has_closed(struct workbench *bench, const struct ledger_run *run,
+    int64_t requested_ticks)
+{
+    struct exchange exchange = {0};
+    struct arena arena;
+    bool ended;
+
+    arena_init(&arena);
+    assert_ok(ledger_has_closed(bench->store, &exchange, slice_of(JOB),
+        ledger_closed_key(run->id, requested_ticks, &arena), &ended));
+    arena_done(&arena);
+    return ended;
 }
 
 /* Rule A5: the batch that ends the run closes its job, or none does. */
 BENCH_TEST(the_end_of_a_run_closes_its_job_with_it)
 {
-    struct wish wish = {LEDGER_SUCCEEDED, 0, 0};
-    struct ledger_change asked = {.store = bench->store,
-        .apply = apply,
-        .context = &wish,
-        .closes_job = true};
-    struct exchange exchange = {0};
-    struct slice job = slice_of(JOB), key;
+    struct wish wish = wish_of(bench, LEDGER_SUCCEEDED, 0);
     struct ledger_run *run = begin(bench);
-    struct arena arena;
-    bool ended;
-    struct err err;
 
-    arena_init(&arena);
-    key = ledger_closed_key(run->id, run->requested_ticks, &arena);
-
+    wish.asked.closes_job = true;
     workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_FAIL);
-    assert_int_equal(ledger_change(&asked, LEDGER_STORED, run, &err), TW_BUSY);
-    assert_ok(ledger_check_open(bench->store, &exchange, job, &err));
-    assert_ok(ledger_has_closed(bench->store, &exchange, job, key, &ended));
-    assert_false(ended);
-    assert_ok(ledger_change(&asked, LEDGER_STORED, run, &err));
-    assert_int_equal(
-        ledger_check_open(bench->store, &exchange, job, &err), TW_CONFLICT);
-    assert_non_null(strstr(err.text, "`finish` of run r1"));
-    for (int i = 0; i < 2; i++) /* once is enough */
-        assert_ok(ledger_reopen(bench->store, &exchange, job));
-    assert_ok(ledger_check_open(bench->store, &exchange, job, &err));
-    assert_ok(ledger_has_closed(bench->store, &exchange, job, key, &ended));
-    assert_true(ended);
-    key = ledger_closed_key(run->id, run->requested_ticks + 1, &arena);
-    assert_ok(ledger_has_closed(bench->store, &exchange, job, key, &ended));
-    assert_false(ended);
-    arena_done(&arena);
+    assert_int_equal(change(LEDGER_STORED, &wish, run), TW_BUSY);
+    assert_ok(check_open(bench, &wish.err));
+    assert_false(has_closed(bench, run, run->requested_ticks));
+    assert_ok(change(LEDGER_STORED, &wish, run));
+    assert_int_equal(check_open(bench, &wish.err), TW_CONFLICT);
+    assert_non_null(strstr(wish.err.text, "`finish` of run r1"));
+    reopen(bench);
+    reopen(bench); /* once is enough */
+    assert_ok(check_open(bench, &wish.err));
+    assert_true(has_closed(bench, run, run->requested_ticks));
+    assert_false(has_closed(bench, run, run->requested_ticks + 1));
 }
 
 /* A person opens the job for a run that was finished before this one. */
 BENCH_BETWEEN(opens_the_job)
 {
-    struct exchange exchange = {0};
-
     if (call != BENCH_BATCH || n != 2)
         return;
     bench->between = NULL;
-    assert_ok(ledger_reopen(bench->wrapped.inner, &exchange, slice_of(JOB)));
+    reopen(bench);
 }
 
 BENCH_TEST(a_run_closes_its_job_that_is_opened_while_it_ends)
 {
-    struct wish wish = {LEDGER_SUCCEEDED, 0, 0};
-    struct ledger_change asked = {.store = bench->store,
-        .apply = apply,
-        .context = &wish,
-        .closes_job = true};
-    struct exchange exchange = {0};
+    struct wish wish = wish_of(bench, LEDGER_SUCCEEDED, 0);
     struct ledger_run *run = begin(bench);
-    struct arena arena;
-    struct entity entity;
-    struct err err;
 
-    arena_init(&arena);
-    entity_init(&entity, &arena, slice_of(JOB), slice_of(LEDGER_CLOSED));
-    entity_set_string(&entity, &arena, "Run", slice_of("r0"));
-    workbench_write(bench, OPERATION_INSERT, &entity);
-    arena_done(&arena);
+    wish.asked.closes_job = true;
+    put_row(bench, LEDGER_CLOSED, "Run", "r0");
     bench->calls[BENCH_BATCH] = 0;
     bench->between = opens_the_job;
-    assert_ok(ledger_change(&asked, LEDGER_STORED, run, &err));
+    assert_ok(change(LEDGER_STORED, &wish, run));
     assert_null(bench->between);
-    assert_int_equal(
-        ledger_check_open(bench->store, &exchange, slice_of(JOB), &err),
-        TW_CONFLICT);
-    assert_non_null(strstr(err.text, "`finish` of run r1"));
+    assert_int_equal(check_open(bench, &wish.err), TW_CONFLICT);
+    assert_non_null(strstr(wish.err.text, "`finish` of run r1"));
 }
