@@ -36,60 +36,35 @@ static struct entity copy_at(struct arena *arena, const struct store *store,
 
 SCRATCH_TEST(a_copy_in_the_table_of_its_source_is_an_index_row)
 {
-    struct entity row;
+    static const struct {
+        const char *name;
+        const struct store *at;
+        const char *at_table, *of_table; /* it is copied to, and stands in */
+        const char *partition_key, *row_key;
+        bool is;
+    } cases[] = {
+        {"as it was written", &MAIN, "Blogs", "Blogs", "P", "size:5", true},
+        {"in other spelling", &MAIN, "Blogs", "BLOGS", "P", "size:5", true},
+        {"another table", &MAIN, "Blogs", "Blogs2", "P", "size:5", false},
+        {"another RowKey", &MAIN, "Blogs", "Blogs", "P", "mine", false},
+        {"another PartitionKey", &MAIN, "Blogs", "Blogs", "Q", "size:5", false},
+        {"a copy elsewhere", &MAIN, "BySize", "BySize", "P", "size:5", false},
+        {"a copy of a copy", &MAIN, "BySize", "Blogs", "P", "size:5", false},
+        /* A job that copies Blogs of MAIN to Blogs of OTHER made it. */
+        {"another account", &OTHER, "Blogs", "Blogs", "P", "size:5", false},
+    };
 
-    row = copy_at(&scratch, &MAIN, "Blogs", "P", "size:5");
-    assert_true(is_index_row(&row, "Blogs"));
-    assert_true(is_index_row(&row, "BLOGS"));
-    assert_false(is_index_row(&row, "Blogs2"));
-}
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
+        struct entity row =
+            copy_at(&scratch, cases[i].at, cases[i].at_table, "P", "size:5");
 
-SCRATCH_TEST(an_index_row_under_another_key_is_none)
-{
-    struct entity row;
-
-    row = copy_at(&scratch, &MAIN, "Blogs", "P", "size:5");
-    row.row_key = slice_of("mine");
-    assert_false(is_index_row(&row, "Blogs"));
-}
-
-/* A job that copies Blogs of MAIN to Blogs of OTHER made it. */
-SCRATCH_TEST(a_copy_from_a_table_of_that_name_in_another_account_is_none)
-{
-    struct entity copy;
-
-    copy = copy_at(&scratch, &OTHER, "Blogs", "P", "R");
-    assert_false(is_index_row(&copy, "Blogs"));
-}
-
-SCRATCH_TEST(an_index_row_that_was_edited_is_still_one)
-{
-    struct entity row;
-
-    row = copy_at(&scratch, &MAIN, "Blogs", "P", "size:5");
-    entity_set_int32(&row, &scratch, "Size", 6);
-    assert_true(is_index_row(&row, "Blogs"));
-}
-
-SCRATCH_TEST(a_copy_of_an_index_row_under_other_keys_is_none)
-{
-    struct entity row;
-
-    row = copy_at(&scratch, &MAIN, "Blogs", "P", "size:5");
-    row.row_key = slice_of("mine");
-    assert_false(is_index_row(&row, "Blogs"));
-    row = copy_at(&scratch, &MAIN, "Blogs", "P", "size:5");
-    row.partition_key = slice_of("Q");
-    assert_false(is_index_row(&row, "Blogs"));
-}
-
-SCRATCH_TEST(a_copy_in_another_table_is_none)
-{
-    struct entity copy;
-
-    copy = copy_at(&scratch, &MAIN, "BySize", "P", "size:5");
-    assert_false(is_index_row(&copy, "BySize"));
-    assert_false(is_index_row(&copy, "Blogs"));
+        test_case("%s", cases[i].name);
+        row.partition_key = slice_of(cases[i].partition_key);
+        row.row_key = slice_of(cases[i].row_key);
+        assert_int_equal(is_index_row(&row, cases[i].of_table), cases[i].is);
+        entity_set_int32(&row, &scratch, "Size", 6); /* it is edited */
+        assert_int_equal(is_index_row(&row, cases[i].of_table), cases[i].is);
+    }
 }
 
 SCRATCH_TEST(another_property_of_that_name_makes_none)

@@ -25,21 +25,27 @@ static void respond(struct lease_clock *clock, const struct store *store,
             .answered_ms = answered_ms});
 }
 
-static struct lease_clock *begin(int64_t visibility_timeout_ms)
+static void begin(struct lease_clock *clock)
 {
-    static struct lease_clock clock;
-
-    lease_clock_init(&clock, &ledger, visibility_timeout_ms);
-    return &clock;
+    lease_clock_init(clock, &ledger, VISIBILITY_MS);
 }
 
-TEST(a_lease_is_over_when_its_ledger_says_so)
+TEST_FIXTURE(clock, struct lease_clock, begin, TEST_NOTHING)
+
+#define CLOCK_TEST(name)                                                       \
+    TEST_WITH(name, clock_set_up, clock_tear_down, struct lease_clock *clock)
+
+static void take_until(struct lease_clock *clock, int64_t until_ms)
 {
-    struct lease_clock *clock = begin(VISIBILITY_MS);
+    lease_clock_take(clock, until_ms / 1000 * TICKS_PER_S);
+}
+
+CLOCK_TEST(a_lease_is_over_when_its_ledger_says_so)
+{
     struct lease_mark before = lease_clock_mark(clock);
 
     assert_false(lease_clock_is_over(clock));
-    lease_clock_take(clock, (BOOT_MS / 1000 + 9) * TICKS_PER_S);
+    take_until(clock, BOOT_MS + 9000);
     respond(clock, &ledger, BOOT_MS + 8999, 1, 2);
     assert_false(lease_clock_is_over(clock));
     respond(clock, &others[0], BOOT_MS + YEAR_MS, 1, 2);
@@ -56,13 +62,12 @@ TEST(a_lease_is_over_when_its_ledger_says_so)
 
 /* The service's clock is set back by an hour, so the next lease that is stored
  * ends before times that the clock has already shown. */
-TEST(a_ledger_whose_clock_is_set_back_costs_nothing)
+CLOCK_TEST(a_ledger_whose_clock_is_set_back_costs_nothing)
 {
-    struct lease_clock *clock = begin(VISIBILITY_MS);
     struct lease_mark mark;
     int64_t back_ms = BOOT_MS - 3600000;
 
-    lease_clock_take(clock, (BOOT_MS / 1000 + 9) * TICKS_PER_S);
+    take_until(clock, BOOT_MS + 9000);
     respond(clock, &ledger, BOOT_MS, 1, 2);
     mark = lease_clock_mark(clock);
     respond(clock, &ledger, back_ms + 2000, 2001, 2002);
@@ -76,12 +81,11 @@ TEST(a_ledger_whose_clock_is_set_back_costs_nothing)
 }
 
 /* A Date that came while the renewal was on its way is not forgotten. */
-TEST(a_lease_that_was_over_when_it_was_stored_is_over)
+CLOCK_TEST(a_lease_that_was_over_when_it_was_stored_is_over)
 {
-    struct lease_clock *clock = begin(VISIBILITY_MS);
     struct lease_mark mark;
 
-    lease_clock_take(clock, (BOOT_MS / 1000 + 9) * TICKS_PER_S);
+    take_until(clock, BOOT_MS + 9000);
     respond(clock, &ledger, BOOT_MS, 1, 2);
     mark = lease_clock_mark(clock);
     respond(clock, &ledger, BOOT_MS + 60000, 3, 4);
@@ -101,14 +105,13 @@ static void renew_until(struct lease_clock *clock, int64_t until_ms)
  * differ by 2 s, responses that take up to a second, and a quartz that is
  * faster by 500 in a million. The ledger's clock is wrong by as much in the
  * other direction. */
-TEST(a_clock_that_runs_steadily_raises_no_doubt)
+CLOCK_TEST(a_clock_that_runs_steadily_raises_no_doubt)
 {
     static const int64_t WRONG_MS[] = {
         -YEAR_MS, -600000, 0, 1500, 600000, YEAR_MS};
 
     for (size_t i = 0; TEST_EACH(i, WRONG_MS); i++) {
-        struct lease_clock *clock = begin(VISIBILITY_MS);
-
+        begin(clock);
         for (int64_t ms = 1; ms < INT64_C(3) * 24 * 3600 * 1000; ms += 617) {
             int64_t server_ms = ms / 617 % 3 * 1000; /* 0, 1, 2 s ahead */
             int64_t takes_ms = ms % 1000;
@@ -130,7 +133,7 @@ TEST(a_clock_that_runs_steadily_raises_no_doubt)
  * responds no more. Either another store shows the pause, or the pause was
  * shorter than the time that the deadline keeps free for a request and the 3 s
  * by which each lease is longer than the deadline. */
-TEST(no_pause_moves_a_request_behind_a_long_lease)
+CLOCK_TEST(no_pause_moves_a_request_behind_a_long_lease)
 {
     static const int64_t TIMEOUTS_MS[] = {
         12000, 60000, 140000, 300000, 3600000, 7 * 24 * 3600000LL};
@@ -138,11 +141,11 @@ TEST(no_pause_moves_a_request_behind_a_long_lease)
     for (size_t i = 0; TEST_EACH(i, TIMEOUTS_MS); i++)
         for (int64_t pause_ms = 500; pause_ms < TIMEOUTS_MS[i] / 5;
              pause_ms += 500) {
-            struct lease_clock *clock = begin(TIMEOUTS_MS[i]);
             int64_t until_ms = BOOT_MS + 10000 + 3000 + TIMEOUTS_MS[i];
             struct deadline deadline;
             int64_t last_ms;
 
+            lease_clock_init(clock, &ledger, TIMEOUTS_MS[i]);
             deadline_init(&deadline, 10000 + TIMEOUTS_MS[i],
                 deadline_request_ms(TIMEOUTS_MS[i]));
             deadline_watch(&deadline, clock, false);
@@ -162,11 +165,10 @@ TEST(no_pause_moves_a_request_behind_a_long_lease)
 
 /* Any pause that is longer than the difference between the servers' clocks, a
  * second and the time of a response, after a few responses of each server. */
-TEST(any_store_shows_a_pause)
+CLOCK_TEST(any_store_shows_a_pause)
 {
     for (unsigned i = 0; i < LEASE_CLOCK_STORES - 1; i++) {
-        struct lease_clock *clock = begin(VISIBILITY_MS);
-
+        begin(clock);
         for (int64_t ms = 1; ms < 10000; ms += 99)
             for (unsigned k = 0; k < LEASE_CLOCK_STORES - 1; k++)
                 respond(clock, &others[k],
@@ -181,10 +183,8 @@ TEST(any_store_shows_a_pause)
 }
 
 /* The possible drift of the clocks in a minute is much less than a pause. */
-TEST(a_pause_after_a_quiet_minute_is_seen)
+CLOCK_TEST(a_pause_after_a_quiet_minute_is_seen)
 {
-    struct lease_clock *clock = begin(VISIBILITY_MS);
-
     for (int64_t ms = 1; ms < 10000; ms += 99)
         respond(clock, &others[0], BOOT_MS + ms, ms, ms);
     respond(clock, &others[0], BOOT_MS + 70000 + 4000, 70000, 70000);
@@ -193,12 +193,11 @@ TEST(a_pause_after_a_quiet_minute_is_seen)
 
 /* CLOCK_BOOTTIME advances while the machine is suspended, so the deadline ends
  * the lease. */
-TEST(a_suspended_machine_raises_no_doubt)
+CLOCK_TEST(a_suspended_machine_raises_no_doubt)
 {
     static const int64_t night_ms = INT64_C(14) * 3600 * 1000;
-    struct lease_clock *clock = begin(VISIBILITY_MS);
 
-    lease_clock_take(clock, (BOOT_MS / 1000 + 9) * TICKS_PER_S);
+    take_until(clock, BOOT_MS + 9000);
     respond(clock, &others[0], BOOT_MS, 1, 2);
     respond(clock, &ledger, BOOT_MS, 1, 2);
     respond(clock, &others[0], BOOT_MS + night_ms, night_ms + 1, night_ms + 2);
@@ -210,12 +209,11 @@ TEST(a_suspended_machine_raises_no_doubt)
 }
 
 /* One response is an hour wrong, all others are right. */
-TEST(a_single_wrong_date_costs_a_renewal)
+CLOCK_TEST(a_single_wrong_date_costs_a_renewal)
 {
     for (int64_t wrong_ms = -3600000; wrong_ms <= 3600000;
          wrong_ms += 7200000) {
-        struct lease_clock *clock = begin(VISIBILITY_MS);
-
+        begin(clock);
         for (int64_t ms = 1; ms < 60000; ms += 100) {
             respond(clock, &others[0],
                 BOOT_MS + ms + (ms == 30001 ? wrong_ms : 0), ms, ms + 1);
@@ -229,9 +227,8 @@ TEST(a_single_wrong_date_costs_a_renewal)
 
 /* Every other response comes from a server whose clock is a minute behind. Such
  * a response may cost a renewal, but the clock does not stay in doubt. */
-TEST(servers_that_disagree_never_stop_a_run)
+CLOCK_TEST(servers_that_disagree_never_stop_a_run)
 {
-    struct lease_clock *clock = begin(VISIBILITY_MS);
     unsigned open = 0, renewals = 0;
 
     for (int64_t ms = 1; ms < 60000; ms += 100) {
@@ -251,10 +248,8 @@ TEST(servers_that_disagree_never_stop_a_run)
 
 /* A response from before the pause is noted last, and the pause is shown again.
  */
-TEST(a_late_answer_of_before_the_pause_hides_nothing)
+CLOCK_TEST(a_late_answer_of_before_the_pause_hides_nothing)
 {
-    struct lease_clock *clock = begin(VISIBILITY_MS);
-
     respond(clock, &ledger, BOOT_MS, 1, 2);
     respond(clock, &ledger, BOOT_MS + 60000, 3, 4);
     assert_true(lease_clock_in_doubt(clock));
@@ -268,18 +263,15 @@ TEST(a_late_answer_of_before_the_pause_hides_nothing)
 
 /* The Date of the response itself may show that the request was sent before the
  * pause. */
-TEST(a_request_that_was_paused_on_its_way_shows_it)
+CLOCK_TEST(a_request_that_was_paused_on_its_way_shows_it)
 {
-    struct lease_clock *clock = begin(VISIBILITY_MS);
-
     respond(clock, &ledger, BOOT_MS, 1, 2);
     respond(clock, &ledger, BOOT_MS + 60000, 3, 5);
     assert_true(lease_clock_in_doubt(clock));
 }
 
-TEST(only_a_renewal_sent_afterwards_ends_the_doubt)
+CLOCK_TEST(only_a_renewal_sent_afterwards_ends_the_doubt)
 {
-    struct lease_clock *clock = begin(VISIBILITY_MS);
     struct lease_mark before = lease_clock_mark(clock), after;
 
     respond(clock, &ledger, BOOT_MS, 1, 2);
@@ -292,10 +284,8 @@ TEST(only_a_renewal_sent_afterwards_ends_the_doubt)
 }
 
 /* After the step, the clock is compared only with its Dates since the step. */
-TEST(a_clock_that_steps_is_doubted_once_for_each_step)
+CLOCK_TEST(a_clock_that_steps_is_doubted_once_for_each_step)
 {
-    struct lease_clock *clock = begin(VISIBILITY_MS);
-
     for (int64_t step = 0; step < 5; step++)
         for (int64_t ms = 1; ms < 5000; ms += 100)
             respond(clock, &others[0], BOOT_MS + step * 60000 + ms,
@@ -305,10 +295,9 @@ TEST(a_clock_that_steps_is_doubted_once_for_each_step)
 
 /* A longer lease leaves time for larger differences: servers whose clocks
  * differ by 10 s cost nothing. */
-TEST(a_long_lease_tolerates_worse_clocks)
+CLOCK_TEST(a_long_lease_tolerates_worse_clocks)
 {
-    struct lease_clock *clock = begin(60000);
-
+    lease_clock_init(clock, &ledger, 60000);
     for (int64_t ms = 1; ms < 60000; ms += 50)
         respond(clock, &others[0], BOOT_MS + ms / 50 % 2 * 10000 + ms, ms, ms);
     assert_false(lease_clock_in_doubt(clock));
@@ -316,16 +305,14 @@ TEST(a_long_lease_tolerates_worse_clocks)
     assert_true(lease_clock_in_doubt(clock));
 }
 
-TEST(of_more_stores_than_it_knows_it_says_nothing)
+CLOCK_TEST(of_more_stores_than_it_knows_it_says_nothing)
 {
-    struct lease_clock *clock = begin(VISIBILITY_MS);
-
     for (unsigned i = 0; i < LEASE_CLOCK_STORES; i++)
         respond(clock, &others[i], BOOT_MS, 1, 2);
     respond(clock, &ledger, BOOT_MS, 1, 2);
     respond(clock, &ledger, BOOT_MS + 60000, 3, 4);
     assert_false(lease_clock_in_doubt(clock));
-    lease_clock_take(clock, (BOOT_MS / 1000 + 60) * TICKS_PER_S);
+    take_until(clock, BOOT_MS + 60000);
     assert_true(
         lease_clock_is_over(clock)); /* this needs no earlier response */
 }

@@ -23,20 +23,15 @@ struct fixture {
     struct err err;
 };
 
+/* Receive the message once it is visible; again if it was received before. */
 static void receive(struct fixture *f)
 {
+    if (f->taken.count > 0)
+        virtual_step_clocks(0, 61000, 61000);
     f->message.sent_ms = workbench_take(&f->bench, BENCH_QUEUE, &f->taken);
     f->message.id = f->taken.list[0].id;
     f->message.pop_receipt = f->taken.list[0].pop_receipt;
     f->message.text = f->taken.list[0].text;
-}
-
-/* Once it is visible again. */
-static void receive_again(struct fixture *f)
-{
-    virtual_step_clocks(0, 61000, 61000);
-    receive(f);
-    f->message.dequeue_count = f->taken.list[0].dequeue_count;
 }
 
 static void init(struct fixture *f)
@@ -75,6 +70,7 @@ static void expect_untouched(struct fixture *f)
     assert_int_equal(workbench_count(&f->bench, BENCH_QUEUE), 1);
     assert_string_equal(
         workbench_state(&f->bench, LEDGER_UNREADABLE, f->id), "none");
+    assert_string_equal(workbench_state(&f->bench, JOB, f->id), "none");
 }
 
 static void expect_poisoned(struct fixture *f, const char *job)
@@ -93,33 +89,49 @@ static void expect_poisoned(struct fixture *f, const char *job)
 
 FIXTURE_TEST(it_leaves_a_copy_and_the_reason)
 {
-    assert_ok(poison(f, LEDGER_UNREADABLE));
-    expect_poisoned(f, LEDGER_UNREADABLE);
-}
+    static const struct {
+        const char *name;
+        struct bench_fate meets[2];
+        const char *job;
+        enum tw_err outcome;
+        const char *stored_as; /* NULL: the message is left */
+    } cases[] = {
+        {"no request fails", {{0}}, LEDGER_UNREADABLE, TW_OK,
+            LEDGER_UNREADABLE},
+        {"its job is known", {{0}}, JOB, TW_OK, JOB},
+        {"the ledger cannot be read", {{BENCH_GET, ALWAYS, BENCH_FAIL}}, JOB,
+            TW_BUSY, NULL},
+        {"the ledger is busy",
+            {{BENCH_GET, 1, 1, BENCH_THROTTLE},
+                {BENCH_BATCH, 1, 1, BENCH_THROTTLE}},
+            LEDGER_UNREADABLE, TW_OK, LEDGER_UNREADABLE},
+        {"there can be no copy", {{BENCH_PUT, ALWAYS, BENCH_FAIL}},
+            LEDGER_UNREADABLE, TW_BUSY, NULL},
+        {"the ledger is missing", {{BENCH_BATCH, 1, 1, BENCH_GONE}},
+            LEDGER_UNREADABLE, TW_OK, LEDGER_UNREADABLE},
+        {"the ledger cannot be made",
+            {{BENCH_BATCH, ALWAYS, BENCH_GONE},
+                {BENCH_CREATE, 2, UINT_MAX, BENCH_REFUSE}},
+            LEDGER_UNREADABLE, TW_REFUSED, NULL},
+        {"the reason is stored without an answer",
+            {{BENCH_BATCH, 1, 1, BENCH_LOSE_ANSWER}}, LEDGER_UNREADABLE, TW_OK,
+            LEDGER_UNREADABLE},
+        {"what is there under its id cannot be read",
+            {{BENCH_GET, 1, 1, BENCH_INVALID}}, JOB, TW_OK, LEDGER_UNREADABLE},
+    };
 
-FIXTURE_TEST(a_ledger_that_cannot_be_read_leaves_the_message)
-{
-    workbench_meets(&f->bench, BENCH_GET, ALWAYS, BENCH_FAIL);
-    assert_int_equal(poison(f, JOB), TW_BUSY);
-    assert_string_equal(f->err.text, "the store is down");
-    f->bench.fate_count = 0;
-    expect_untouched(f);
-    assert_int_equal(workbench_count(&f->bench, BENCH_QUEUE "-poison"), 0);
-}
-
-FIXTURE_TEST(a_ledger_that_is_busy_is_waited_for)
-{
-    workbench_meets(&f->bench, BENCH_GET, 1, 1, BENCH_THROTTLE);
-    workbench_meets(&f->bench, BENCH_BATCH, 1, 1, BENCH_THROTTLE);
-    assert_ok(poison(f, LEDGER_UNREADABLE));
-    expect_poisoned(f, LEDGER_UNREADABLE);
-}
-
-FIXTURE_TEST(without_a_copy_nothing_is_said)
-{
-    workbench_meets(&f->bench, BENCH_PUT, ALWAYS, BENCH_FAIL);
-    assert_int_equal(poison(f, LEDGER_UNREADABLE), TW_BUSY);
-    expect_untouched(f);
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
+        test_case("%s", cases[i].name);
+        done(f);
+        memset(f, 0, sizeof(*f));
+        init(f);
+        workbench_meets_each(&f->bench, cases[i].meets, 2);
+        assert_int_equal(poison(f, cases[i].job), cases[i].outcome);
+        if (cases[i].stored_as)
+            expect_poisoned(f, cases[i].stored_as);
+        else
+            expect_untouched(f);
+    }
 }
 
 /* What an earlier delivery has put is not known: while the queue service does
@@ -134,34 +146,13 @@ FIXTURE_TEST(a_message_that_comes_again_is_put_where_the_queue_answers)
         assert_int_equal(poison(f, LEDGER_UNREADABLE), TW_UNKNOWN);
         expect_untouched(f);
         assert_int_equal(workbench_count(&f->bench, BENCH_QUEUE "-poison"), 1);
-        receive_again(f);
+        receive(f);
+        f->message.dequeue_count = f->taken.list[0].dequeue_count;
     }
     f->bench.fate_count = 0;
     assert_ok(poison(f, LEDGER_UNREADABLE));
     assert_int_equal(workbench_count(&f->bench, BENCH_QUEUE), 0);
     assert_int_equal(workbench_count(&f->bench, BENCH_QUEUE "-poison"), 2);
-}
-
-FIXTURE_TEST(a_ledger_that_is_missing_is_made)
-{
-    workbench_meets(&f->bench, BENCH_BATCH, 1, 1, BENCH_GONE);
-    assert_ok(poison(f, LEDGER_UNREADABLE));
-    expect_poisoned(f, LEDGER_UNREADABLE);
-}
-
-FIXTURE_TEST(a_ledger_that_cannot_be_made_leaves_the_message)
-{
-    workbench_meets(&f->bench, BENCH_BATCH, ALWAYS, BENCH_GONE);
-    workbench_meets(&f->bench, BENCH_CREATE, 2, UINT_MAX, BENCH_REFUSE);
-    assert_int_equal(poison(f, LEDGER_UNREADABLE), TW_REFUSED);
-    expect_untouched(f);
-}
-
-FIXTURE_TEST(a_reason_that_is_stored_without_an_answer_is_read_back)
-{
-    workbench_meets(&f->bench, BENCH_BATCH, 1, 1, BENCH_LOSE_ANSWER);
-    assert_ok(poison(f, LEDGER_UNREADABLE));
-    expect_poisoned(f, LEDGER_UNREADABLE);
 }
 
 FIXTURE_TEST(a_reason_that_was_lost_comes_with_the_next_delivery)
@@ -192,20 +183,6 @@ FIXTURE_TEST(a_run_that_has_the_id_keeps_it)
     assert_ok(poison(f, JOB));
     assert_string_equal(workbench_state(&f->bench, JOB, f->id), "queued");
     expect_poisoned(f, LEDGER_UNREADABLE);
-}
-
-FIXTURE_TEST(what_cannot_be_read_under_the_id_is_left_alone)
-{
-    workbench_meets(&f->bench, BENCH_GET, 1, 1, BENCH_INVALID);
-    assert_ok(poison(f, JOB));
-    assert_string_equal(workbench_state(&f->bench, JOB, f->id), "none");
-    expect_poisoned(f, LEDGER_UNREADABLE);
-}
-
-FIXTURE_TEST(the_reason_stands_under_its_job_where_that_is_known)
-{
-    assert_ok(poison(f, JOB));
-    expect_poisoned(f, JOB);
 }
 
 /* ---- a delivery that is over ---- */

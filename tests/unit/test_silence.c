@@ -23,173 +23,154 @@ static bool refuses(const struct silence *silence, int64_t now_ms)
     return silence_refuses(silence, now_ms, &quiet_ms);
 }
 
-TEST(a_first_request_leaves_alone)
-{
-    struct silence silence = {0};
+TEST_FIXTURE(silence, struct silence, TEST_NOTHING, TEST_NOTHING)
 
-    assert_int_equal(silence_wait_ms(&silence, 5000), 0);
-    silence_begin(&silence, 5000);
-    assert_int_equal(silence_wait_ms(&silence, 5000), SILENCE_FIRST_MS);
-    assert_int_equal(silence_wait_ms(&silence, 5000 + SILENCE_FIRST_MS - 1), 1);
-    assert_false(refuses(&silence, 5000 + SILENCE_FIRST_MS - 1));
-    silence_end(&silence, 5100, 5000, SILENCE_RESPONSE);
+#define SILENCE_TEST(name)                                                     \
+    TEST_WITH(name, silence_set_up, silence_tear_down, struct silence *silence)
+
+static void request(struct silence *silence, int64_t began_ms, int64_t ended_ms,
+    enum silence_end end)
+{
+    silence_begin(silence, began_ms);
+    silence_end(silence, ended_ms, began_ms, end);
+}
+
+SILENCE_TEST(a_first_request_leaves_alone)
+{
+    assert_int_equal(silence_wait_ms(silence, 5000), 0);
+    silence_begin(silence, 5000);
+    assert_int_equal(silence_wait_ms(silence, 5000), SILENCE_FIRST_MS);
+    assert_int_equal(silence_wait_ms(silence, 5000 + SILENCE_FIRST_MS - 1), 1);
+    assert_false(refuses(silence, 5000 + SILENCE_FIRST_MS - 1));
+    silence_end(silence, 5100, 5000, SILENCE_RESPONSE);
     for (int i = 0; i < 100; i++) {
-        assert_int_equal(silence_wait_ms(&silence, 5100), 0);
-        assert_false(refuses(&silence, 5100));
-        silence_begin(&silence, 5100);
+        assert_int_equal(silence_wait_ms(silence, 5100), 0);
+        assert_false(refuses(silence, 5100));
+        silence_begin(silence, 5100);
     }
 }
 
 /* A store that has not responded for a while may no longer respond. */
-TEST(after_ten_seconds_there_is_a_first_request_again)
+SILENCE_TEST(after_ten_seconds_there_is_a_first_request_again)
 {
-    struct silence silence = {0};
-
-    silence_begin(&silence, 5000);
-    silence_end(&silence, 5000, 5000, SILENCE_RESPONSE);
-    silence_begin(&silence, 14999);
-    assert_int_equal(silence_wait_ms(&silence, 14999), 0);
-    assert_true(silence_wait_ms(&silence, 15000) > 0);
-    assert_false(silence_is_silent(&silence, 15000));
-    assert_true(silence_is_silent(&silence, 14999 + SILENCE_FIRST_MS));
+    request(silence, 5000, 5000, SILENCE_RESPONSE);
+    silence_begin(silence, 14999);
+    assert_int_equal(silence_wait_ms(silence, 14999), 0);
+    assert_true(silence_wait_ms(silence, 15000) > 0);
+    assert_false(silence_is_silent(silence, 15000));
+    assert_true(silence_is_silent(silence, 14999 + SILENCE_FIRST_MS));
 }
 
-TEST(a_silent_store_refuses_all_but_one)
+SILENCE_TEST(a_silent_store_refuses_all_but_one)
 {
-    struct silence silence = {0};
     int64_t quiet_ms;
 
-    silence_begin(&silence, 5000);
-    assert_true(silence_refuses(&silence, 19999, &quiet_ms));
+    silence_begin(silence, 5000);
+    assert_true(silence_refuses(silence, 19999, &quiet_ms));
     assert_int_equal(quiet_ms, 14999);
-    assert_int_equal(silence_wait_ms(&silence, 19999), 0);
-    silence_end(&silence, 20000, 5000, SILENCE_NO_RESPONSE);
-    assert_true(silence_refuses(&silence, 34999, &quiet_ms));
+    assert_int_equal(silence_wait_ms(silence, 19999), 0);
+    silence_end(silence, 20000, 5000, SILENCE_NO_RESPONSE);
+    assert_true(silence_refuses(silence, 34999, &quiet_ms));
     assert_int_equal(quiet_ms, 15000);
-    assert_int_equal(silence_wait_ms(&silence, 34999), 0);
-    assert_false(refuses(&silence, 35000));
-    silence_begin(&silence, 35000);
-    silence_end(&silence, 35001, 35000, SILENCE_RESPONSE);
-    assert_false(refuses(&silence, 35001));
-    assert_int_equal(silence_wait_ms(&silence, 35001), 0);
+    assert_int_equal(silence_wait_ms(silence, 34999), 0);
+    assert_false(refuses(silence, 35000));
+    request(silence, 35000, 35001, SILENCE_RESPONSE);
+    assert_false(refuses(silence, 35001));
+    assert_int_equal(silence_wait_ms(silence, 35001), 0);
 }
 
 /* The last request in flight counts; those that were given up before do not. */
-TEST(a_silence_ends_with_its_last_request)
+SILENCE_TEST(a_silence_ends_with_its_last_request)
 {
-    struct silence silence = {0};
-
-    silence_begin(&silence, 5000);
-    silence_begin(&silence, 5900);
-    silence_end(&silence, 6900, 5900, SILENCE_NO_RESPONSE);
-    assert_int_equal(silence.refused_until_ms, 0);
-    silence_end(&silence, 6900, 5000, SILENCE_NO_RESPONSE);
-    assert_int_equal(silence.refused_until_ms, 6900 + SILENCE_PAUSE_MIN_MS);
+    silence_begin(silence, 5000);
+    request(silence, 5900, 6900, SILENCE_NO_RESPONSE);
+    assert_int_equal(silence->refused_until_ms, 0);
+    silence_end(silence, 6900, 5000, SILENCE_NO_RESPONSE);
+    assert_int_equal(silence->refused_until_ms, 6900 + SILENCE_PAUSE_MIN_MS);
 }
 
 /* The circuit breaker counts such failures. */
-TEST(a_connection_that_is_refused_is_no_silence)
+SILENCE_TEST(a_connection_that_is_refused_is_no_silence)
 {
-    struct silence silence = {0};
-
     for (int64_t now_ms = 5000; now_ms < 60000; now_ms += 100) {
-        silence_begin(&silence, now_ms);
-        silence_end(&silence, now_ms + 50, now_ms, SILENCE_NO_RESPONSE);
-        assert_false(refuses(&silence, now_ms + 50));
+        request(silence, now_ms, now_ms + 50, SILENCE_NO_RESPONSE);
+        assert_false(refuses(silence, now_ms + 50));
     }
 }
 
-TEST(what_was_not_sent_tells_nothing)
+SILENCE_TEST(what_was_not_sent_tells_nothing)
 {
-    struct silence silence = {0};
-
-    silence_begin(&silence, 5000);
-    silence_end(&silence, 20000, 5000, SILENCE_UNTOLD);
-    assert_false(refuses(&silence, 20000));
-    assert_int_equal(silence.responded_ms, 0);
-    assert_int_equal(silence.slowest_ms, 0);
+    request(silence, 5000, 20000, SILENCE_UNTOLD);
+    assert_false(refuses(silence, 20000));
+    assert_int_equal(silence->responded_ms, 0);
+    assert_int_equal(silence->slowest_ms, 0);
 }
 
-TEST(a_slow_store_is_not_silent)
+SILENCE_TEST(a_slow_store_is_not_silent)
 {
-    struct silence silence = {0};
-
-    silence_begin(&silence, 5000);
-    silence_end(&silence, 15000, 5000, SILENCE_RESPONSE);
-    silence_begin(&silence, 25000);
-    assert_true(silence_wait_ms(&silence, 25000) > 0);
-    assert_int_equal(silence_wait_ms(&silence, 26000), 0);
-    assert_false(refuses(&silence, 54999));
-    assert_true(refuses(&silence, 55000));
+    request(silence, 5000, 15000, SILENCE_RESPONSE);
+    silence_begin(silence, 25000);
+    assert_true(silence_wait_ms(silence, 25000) > 0);
+    assert_int_equal(silence_wait_ms(silence, 26000), 0);
+    assert_false(refuses(silence, 54999));
+    assert_true(refuses(silence, 55000));
     /* A request reached its timeout, so the store is not only slow. */
-    silence_begin(&silence, 26000);
-    silence_end(&silence, 40000, 25000, SILENCE_NO_RESPONSE);
-    assert_true(silence_is_silent(&silence, 40000));
+    silence_begin(silence, 26000);
+    silence_end(silence, 40000, 25000, SILENCE_NO_RESPONSE);
+    assert_true(silence_is_silent(silence, 40000));
 }
 
-TEST(a_store_that_was_slow_once_is_not_slow_for_ever)
+SILENCE_TEST(a_store_that_was_slow_once_is_not_slow_for_ever)
 {
-    struct silence silence = {0};
-
-    silence_begin(&silence, 5000);
-    silence_end(&silence, 25000, 5000, SILENCE_RESPONSE);
+    request(silence, 5000, 25000, SILENCE_RESPONSE);
     for (int i = 1; i <= 100; i++) {
-        silence_begin(&silence, 25000 + i);
-        silence_end(&silence, 25000 + i, 25000 + i, SILENCE_RESPONSE);
+        request(silence, 25000 + i, 25000 + i, SILENCE_RESPONSE);
     }
-    assert_in_range(silence.slowest_ms, 0, 100);
+    assert_in_range(silence->slowest_ms, 0, 100);
 }
 
 /* As with a large page over a slow connection. */
-TEST(while_parts_of_a_response_come_a_store_is_not_silent)
+SILENCE_TEST(while_parts_of_a_response_come_a_store_is_not_silent)
 {
-    struct silence silence = {0};
-
-    silence_begin(&silence, 5000);
-    silence_move(&silence, 6000);
-    assert_int_equal(silence_wait_ms(&silence, 6000), 0);
-    assert_false(silence_is_silent(&silence, 15999));
-    assert_true(silence_is_silent(&silence, 16000));
+    silence_begin(silence, 5000);
+    silence_move(silence, 6000);
+    assert_int_equal(silence_wait_ms(silence, 6000), 0);
+    assert_false(silence_is_silent(silence, 15999));
+    assert_true(silence_is_silent(silence, 16000));
 }
 
 /* The clock advances while the machine is suspended or the process is stopped,
  * so the duration of a request then shows nothing about the store. */
-TEST(a_night_in_suspend_is_no_silence_of_a_night)
+SILENCE_TEST(a_night_in_suspend_is_no_silence_of_a_night)
 {
     const int64_t night_ms = INT64_C(8) * 3600 * 1000;
-    struct silence silence = {0};
-
-    silence_begin(&silence, 5000);
-    silence_end(&silence, 5000 + night_ms, 5000, SILENCE_NO_RESPONSE);
-    assert_true(refuses(&silence, 5000 + night_ms));
-    assert_false(refuses(&silence, 5000 + night_ms + SILENCE_TOOK_MAX_MS));
+    request(silence, 5000, 5000 + night_ms, SILENCE_NO_RESPONSE);
+    assert_true(refuses(silence, 5000 + night_ms));
+    assert_false(refuses(silence, 5000 + night_ms + SILENCE_TOOK_MAX_MS));
     /* A store whose response has waited in the socket is not slow either. */
-    silence_begin(&silence, 5000 + 2 * night_ms);
-    silence_end(
-        &silence, 5000 + 3 * night_ms, 5000 + 2 * night_ms, SILENCE_RESPONSE);
-    assert_in_range(silence.slowest_ms, 0, SILENCE_TOOK_MAX_MS);
+    request(
+        silence, 5000 + 2 * night_ms, 5000 + 3 * night_ms, SILENCE_RESPONSE);
+    assert_in_range(silence->slowest_ms, 0, SILENCE_TOOK_MAX_MS);
 }
 
-TEST(a_store_that_serves_nothing_is_useless_until_it_does)
+SILENCE_TEST(a_store_that_serves_nothing_is_useless_until_it_does)
 {
-    struct silence silence = {0};
-
     for (int i = 1; i < SILENCE_USELESS; i++)
-        silence_note_served(&silence, 5000, false);
-    assert_false(silence_is_useless(&silence, 60000));
-    silence_note_served(&silence, 14999, false);
-    assert_false(silence_is_useless(&silence, 14999));
-    assert_false(refuses(&silence, 14999));
-    silence_note_served(&silence, 15000, false);
-    assert_true(silence_is_useless(&silence, 15000));
-    assert_true(refuses(&silence, 19999));
-    assert_false(refuses(&silence, 20000)); /* one request may be sent */
-    silence_note_served(&silence, 20000, false);
-    assert_true(refuses(&silence, 24999));
-    silence_note_served(&silence, 25000, true);
-    assert_false(refuses(&silence, 25000));
-    silence_note_served(&silence, 90000, false);
-    assert_false(silence_is_useless(&silence, 90000));
+        silence_note_served(silence, 5000, false);
+    assert_false(silence_is_useless(silence, 60000));
+    silence_note_served(silence, 14999, false);
+    assert_false(silence_is_useless(silence, 14999));
+    assert_false(refuses(silence, 14999));
+    silence_note_served(silence, 15000, false);
+    assert_true(silence_is_useless(silence, 15000));
+    assert_true(refuses(silence, 19999));
+    assert_false(refuses(silence, 20000)); /* one request may be sent */
+    silence_note_served(silence, 20000, false);
+    assert_true(refuses(silence, 24999));
+    silence_note_served(silence, 25000, true);
+    assert_false(refuses(silence, 25000));
+    silence_note_served(silence, 90000, false);
+    assert_false(silence_is_useless(silence, 90000));
 }
 
 /* ---- slots ---- */
@@ -447,32 +428,28 @@ static void check_beside(struct scene *scene, size_t services, int64_t late_ms)
         beside_ms, 1, GOOD_MS * GOOD / (SLOTS - 1) + late_ms + 2 * GOOD_MS);
 }
 
-TEST(a_silent_store_occupies_one_slot)
-{
-    struct scene scene;
+TEST_FIXTURE(scene, struct scene, begin, TEST_NOTHING)
 
-    begin(&scene);
-    check_beside(&scene, 1, SILENCE_FIRST_MS);
-    assert_int_equal(scene.bad[0].most, 1);
+#define SCENE_TEST(name)                                                       \
+    TEST_WITH(name, scene_set_up, scene_tear_down, struct scene *scene)
+
+SCENE_TEST(a_silent_store_occupies_one_slot)
+{
+    check_beside(scene, 1, SILENCE_FIRST_MS);
+    assert_int_equal(scene->bad[0].most, 1);
 }
 
-TEST(one_that_drops_connections_is_silent)
+SCENE_TEST(one_that_drops_connections_is_silent)
 {
-    struct scene scene;
-
-    begin(&scene);
-    scene.bad[0].unsent = true;
-    check_beside(&scene, 1, SILENCE_FIRST_MS);
-    assert_int_equal(scene.bad[0].most, 1);
+    scene->bad[0].unsent = true;
+    check_beside(scene, 1, SILENCE_FIRST_MS);
+    assert_int_equal(scene->bad[0].most, 1);
 }
 
 /* All requests but one are given up. */
-TEST(four_silent_stores_occupy_one_slot)
+SCENE_TEST(four_silent_stores_occupy_one_slot)
 {
-    struct scene scene;
-
-    begin(&scene);
-    check_beside(&scene, SLOTS, 2 * ASK_MS + SILENCE_FIRST_MS);
+    check_beside(scene, SLOTS, 2 * ASK_MS + SILENCE_FIRST_MS);
 }
 
 /* A store that responds only with "busy", errors, or a proxy's page is as
@@ -491,14 +468,11 @@ TEST(one_that_serves_nothing_occupies_no_slot_for_long)
 
 /* The store responded a moment ago, so it may occupy all slots for ten seconds.
  */
-TEST(one_that_becomes_silent_occupies_all_slots_for_seconds)
+SCENE_TEST(one_that_becomes_silent_occupies_all_slots_for_seconds)
 {
-    struct scene scene;
-
-    begin(&scene);
-    scene.bad[0].silent_from_ms = scene.began_ms + 2 * GOOD_MS;
-    check_beside(&scene, 1, SILENCE_LATELY_MS + ASK_MS);
-    assert_int_equal(scene.bad[0].most, SLOTS);
+    scene->bad[0].silent_from_ms = scene->began_ms + 2 * GOOD_MS;
+    check_beside(scene, 1, SILENCE_LATELY_MS + ASK_MS);
+    assert_int_equal(scene->bad[0].most, SLOTS);
 }
 
 /* A twentieth of the time of all slots in an hour. */
@@ -535,28 +509,22 @@ TEST(a_store_that_responds_again_is_served)
     }
 }
 
-TEST(a_slow_store_is_served_by_all_slots)
+SCENE_TEST(a_slow_store_is_served_by_all_slots)
 {
-    struct scene scene;
-
-    begin(&scene);
-    scene.ends_with_good = false;
-    scene.bad[0].silent_from_ms = PLATFORM_NEVER;
-    scene.bad[0].takes_ms = 10000;
-    (void)play(&scene, 1);
-    assert_int_equal(scene.bad[0].responses, BAD);
-    assert_int_equal(scene.left, 0);
-    assert_in_range(scene.bad[0].most, 2, SLOTS);
+    scene->ends_with_good = false;
+    scene->bad[0].silent_from_ms = PLATFORM_NEVER;
+    scene->bad[0].takes_ms = 10000;
+    (void)play(scene, 1);
+    assert_int_equal(scene->bad[0].responses, BAD);
+    assert_int_equal(scene->left, 0);
+    assert_in_range(scene->bad[0].most, 2, SLOTS);
 }
 
 /* Without the ledger no slot can do anything. */
-TEST(requests_to_the_store_of_the_ledger_are_never_refused)
+SCENE_TEST(requests_to_the_store_of_the_ledger_are_never_refused)
 {
-    struct scene scene;
-
-    begin(&scene);
-    scene.ledger.capabilities.endpoint =
-        scene.bad[0].store.capabilities.endpoint = "place";
-    (void)play(&scene, 1);
-    assert_int_equal(scene.bad[0].most, SLOTS);
+    scene->ledger.capabilities.endpoint =
+        scene->bad[0].store.capabilities.endpoint = "place";
+    (void)play(scene, 1);
+    assert_int_equal(scene->bad[0].most, SLOTS);
 }
