@@ -19,9 +19,8 @@
 #include "worker/run/control.h"
 #include "worker/run/notify.h"
 
-/* What control_cancel() says beside: not looked at here. */
+/* What control_cancel() and control_retry() say beside: not looked at here. */
 static bool asked;
-
 static struct control_retried retried;
 
 #define JOB "delete-channel"
@@ -29,23 +28,34 @@ static struct control_retried retried;
     "{\"job\":\"delete-channel\",\"args\":{\"channel\":\"Football\"},"         \
     "\"id\":\"" id "\"}"
 
+#define GONE_JOB_MESSAGE "{\"job\":\"gone-job\",\"id\":\"r1\"}"
+#define ALWAYS 1, UINT_MAX
+
 /* The service that a test runs, and what came of it. */
 static struct service service;
 
-static void start_with(
-    struct workbench *bench, struct definition *(*reload)(void *context))
-{
-    struct consumer_options options = {
-        .definition = definition_hold(&bench->definition),
-        .reload = reload,
-        .context = bench};
+/* What it said of its reloads. */
+static _Atomic unsigned accepted_reloads, refused_reloads;
 
+static void count_reload(void *context, const struct definition *accepted)
+{
+    atomic_fetch_add(accepted ? &accepted_reloads : &refused_reloads, 1);
+}
+
+/* The options are all but those that each service here has. */
+static void start_as(struct workbench *bench, struct consumer_options options)
+{
+    atomic_store(&accepted_reloads, 0);
+    atomic_store(&refused_reloads, 0);
+    options.definition = definition_hold(&bench->definition);
+    options.reloaded = count_reload;
+    options.context = bench;
     service_start(&service, &options);
 }
 
 static void start(struct workbench *bench)
 {
-    start_with(bench, NULL);
+    start_as(bench, (struct consumer_options){0});
 }
 
 static void stop(void)
@@ -61,28 +71,87 @@ static void finish(void)
 
 static void start_drain(struct workbench *bench)
 {
-    struct consumer_options options = {
-        .definition = definition_hold(&bench->definition), .drain = true};
-
-    service_start(&service, &options);
+    start_as(bench, (struct consumer_options){.drain = true});
 }
 
-static void drain(struct workbench *bench)
+/* Drain what can be drained now. */
+static void drain_partly(struct workbench *bench)
 {
     start_drain(bench);
     finish();
     assert_ok(service.outcome);
+}
+
+static void drain(struct workbench *bench)
+{
+    drain_partly(bench);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
     assert_int_equal(workbench_count(bench, BENCH_BOUND), 0);
 }
 
+static void serve_until(
+    struct workbench *bench, bool (*condition)(struct workbench *bench))
+{
+    start(bench);
+    workbench_wait(bench, condition);
+    stop();
+}
+
+/* How many messages of queue `work` are left, and how many were poisoned. */
+static void expect_messages(
+    struct workbench *bench, int64_t left, int64_t poisoned)
+{
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE), left);
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), poisoned);
+}
+
+static bool is_in_state(
+    struct workbench *bench, const char *id, const char *state)
+{
+    return strcmp(workbench_state(bench, JOB, id), state) == 0;
+}
+
+static void expect_state(
+    struct workbench *bench, const char *id, const char *state)
+{
+    assert_string_equal(workbench_state(bench, JOB, id), state);
+}
+
+static bool first_succeeded(struct workbench *bench)
+{
+    return is_in_state(bench, "r1", "succeeded");
+}
+
+static bool second_succeeded(struct workbench *bench)
+{
+    return is_in_state(bench, "r2", "succeeded");
+}
+
+static bool both_succeeded(struct workbench *bench)
+{
+    return first_succeeded(bench) && second_succeeded(bench);
+}
+
 /* ---- messages ---- */
 
-/* The message's own id, which is its run's, is in id. */
-static void put_named(struct workbench *bench, const char *queue,
-    const char *body, char id[QUEUE_ID_MAX])
+/* The message of run "nNUMBER". Returns the run's id, until the next call. */
+static const char *put_number(struct workbench *bench, unsigned number)
 {
-    (void)snprintf(id, QUEUE_ID_MAX, "%s", workbench_put(bench, queue, body));
+    static char id[16];
+    char body[200];
+
+    (void)snprintf(id, sizeof(id), "n%u", number);
+    (void)snprintf(body, sizeof(body),
+        "{\"job\":\"" JOB "\",\"args\":{\"channel\":\"Tennis\"},\"id\":\"%s\"}",
+        id);
+    workbench_put(bench, BENCH_QUEUE, body);
+    return id;
+}
+
+static void put_numbers(struct workbench *bench, unsigned count)
+{
+    for (unsigned i = 1; i <= count; i++)
+        (void)put_number(bench, i);
 }
 
 VIRTUAL_BENCH_TEST(a_drain_finishes_what_the_queues_hold)
@@ -101,17 +170,17 @@ VIRTUAL_BENCH_TEST(a_drain_finishes_what_the_queues_hold)
     assert_int_equal(service.result.succeeded, 3);
     assert_int_equal(service.result.failed + service.result.poisoned, 0);
     assert_int_equal(bench->attempts, 3);
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "succeeded");
-    assert_string_equal(workbench_state(bench, JOB, "r2"), "succeeded");
+    expect_state(bench, "r1", "succeeded");
+    expect_state(bench, "r2", "succeeded");
 }
 
-BENCH_TEST(without_an_id_the_message_s_own_is_the_run_s)
+static void leave_run(
+    struct workbench *bench, const char *id, enum ledger_state run_state)
 {
-    char id[QUEUE_ID_MAX];
+    struct ledger_run *run = workbench_football(bench, id);
 
-    put_named(bench, BENCH_BOUND, "Football", id);
-    drain(bench);
-    assert_string_equal(workbench_state(bench, JOB, id), "succeeded");
+    run->state = run_state;
+    assert_ok(workbench_store_run(bench, run));
 }
 
 BENCH_TEST(bad_messages_are_poisoned_and_the_worker_goes_on)
@@ -119,8 +188,7 @@ BENCH_TEST(bad_messages_are_poisoned_and_the_worker_goes_on)
     static const struct {
         const char *body, *job, *why;
     } cases[] = {
-        {"", "-", "empty"},
-        {"not json", "-", "neither"},
+        {"", "-", "empty"}, {"not json", "-", "neither"},
         {"{\"job\":\"no-such\"}", "-", "unknown job"},
         {"{\"job\":\"delete-channel\"}", JOB, "missing argument"},
         {"{\"job\":\"delete-channel\",\"args\":{\"channel\":\"a/b\"}}", JOB,
@@ -128,21 +196,24 @@ BENCH_TEST(bad_messages_are_poisoned_and_the_worker_goes_on)
         {"{\"job\":\"delete-channel\",\"args\":{\"channel\":\"a\"},"
          "\"id\":\"../x\"}",
             JOB, "invalid id"},
+        {"{\"job\":\"delete-channel\",\"args\":{\"channel\":\"Tennis\"},"
+         "\"id\":\"r0\"}",
+            JOB, "other arguments"}, /* than those of run r0 */
     };
     enum { COUNT = sizeof(cases) / sizeof(cases[0]) };
-    struct ledger_run *run;
-    char ids[COUNT][QUEUE_ID_MAX];
+    const char *ids[COUNT];
 
+    leave_run(bench, "r0", LEDGER_SUCCEEDED);
     for (size_t i = 0; i < COUNT; i++)
-        (void)snprintf(ids[i], sizeof(ids[i]), "%s",
-            workbench_put(bench, BENCH_QUEUE, cases[i].body));
+        ids[i] = workbench_put(bench, BENCH_QUEUE, cases[i].body);
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
     drain(bench);
     assert_int_equal(service.result.poisoned, COUNT);
     assert_int_equal(service.result.succeeded, 1);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), COUNT);
-    for (size_t i = 0; i < COUNT; i++) {
-        run = workbench_stored(bench, cases[i].job, ids[i]);
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
+        struct ledger_run *run = workbench_stored(bench, cases[i].job, ids[i]);
+
         assert_int_equal(run->state, LEDGER_POISONED);
         assert_non_null(strstr(run->error.at, cases[i].why));
         assert_true(run->finished_ticks > 0);
@@ -150,55 +221,22 @@ BENCH_TEST(bad_messages_are_poisoned_and_the_worker_goes_on)
     assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 0);
 }
 
-BENCH_TEST(an_id_with_other_arguments_is_poisoned)
-{
-    char id[QUEUE_ID_MAX];
-
-    workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
-    drain(bench);
-    put_named(bench, BENCH_QUEUE,
-        "{\"job\":\"delete-channel\",\"args\":{\"channel\":\"Tennis\"},"
-        "\"id\":\"r1\"}",
-        id);
-    drain(bench);
-    assert_int_equal(service.result.poisoned, 1);
-    assert_non_null(strstr(service.result.err.text, "other arguments"));
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "succeeded");
-    assert_string_equal(workbench_state(bench, JOB, id), "poisoned");
-}
-
-/* Somebody has written there with a tool that knows no types. */
-static void spoil_run(struct workbench *bench, const char *id)
-{
-    struct entity entity;
-    struct arena arena;
-
-    arena_init(&arena);
-    entity_init(&entity, &arena, slice_of(JOB), slice_of(id));
-    entity_set_int32(&entity, &arena, "State", 7);
-    workbench_write(bench, OPERATION_INSERT, &entity);
-    arena_done(&arena);
-}
-
 /* They were taken for an outage, again and again, and held up all others. */
 BENCH_TEST(a_run_that_the_ledger_has_spoilt_is_poisoned)
 {
-    struct ledger_run *run;
-    char named[QUEUE_ID_MAX], own[QUEUE_ID_MAX];
+    const char *named = workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
+    const char *own = workbench_put(bench, BENCH_BOUND, "SURF");
 
-    drain(bench); /* makes the ledger */
-    put_named(bench, BENCH_QUEUE, MESSAGE("r1"), named);
-    put_named(bench, BENCH_BOUND, "SURF", own);
-    spoil_run(bench, "r1");
-    spoil_run(bench, own);
+    workbench_spoil_run(bench, JOB, "r1");
+    workbench_spoil_run(bench, JOB, own);
     drain(bench);
     assert_int_equal(service.result.poisoned, 2);
     assert_int_equal(bench->attempts, 0);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
     assert_int_equal(workbench_count(bench, BENCH_BOUND "-poison"), 1);
-    assert_string_equal(workbench_state(bench, JOB, named), "poisoned");
-    run = workbench_stored(bench, "-", own);
-    assert_non_null(strstr(run->error.at, "State"));
+    expect_state(bench, named, "poisoned");
+    assert_non_null(
+        strstr(workbench_stored(bench, "-", own)->error.at, "State"));
 }
 
 BENCH_SCRIPT(fails_once)
@@ -211,22 +249,35 @@ BENCH_SCRIPT(fails_once)
 
 BENCH_TEST(a_failed_run_can_be_retried_on_a_bound_queue)
 {
+    const char *id = workbench_put(bench, BENCH_BOUND, "Football");
     struct err err;
-    char id[QUEUE_ID_MAX];
 
     bench->script = fails_once;
-    put_named(bench, BENCH_BOUND, "Football", id);
     drain(bench);
     assert_int_equal(service.result.failed, 1);
     assert_int_equal(workbench_count(bench, BENCH_BOUND "-poison"), 1);
     assert_ok(control_retry(
         &bench->definition, slice_of(JOB), slice_of(id), true, &retried, &err));
     assert_int_equal(workbench_count(bench, BENCH_BOUND "-poison"), 0);
-    assert_string_equal(workbench_state(bench, JOB, id), "queued");
+    expect_state(bench, id, "queued");
     drain(bench);
     assert_int_equal(service.result.succeeded, 1);
-    assert_string_equal(workbench_state(bench, JOB, id), "succeeded");
+    expect_state(bench, id, "succeeded");
     assert_int_equal(bench->attempts, 2);
+}
+
+/* Sleeps until `condition`, at most most_s. */
+static void sleep_until(
+    struct workbench *bench, bool (*condition)(struct workbench *), int most_s)
+{
+    for (int i = 0; i < most_s && !condition(bench); i++)
+        virtual_sleep(1000);
+    assert_true(condition(bench));
+}
+
+static void poll_once_an_hour(struct workbench *bench)
+{
+    bench->setup.poll_min_ms = bench->setup.poll_max_ms = INT64_C(3600000);
 }
 
 BENCH_SCRIPT(waits_once)
@@ -237,35 +288,16 @@ BENCH_SCRIPT(waits_once)
     return RUN_WAITING;
 }
 
-BENCH_TEST(a_drain_waits_for_what_is_hidden)
-{
-    bench->script = waits_once;
-    workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
-    drain(bench);
-    assert_int_equal(bench->attempts, 2);
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "succeeded");
-}
-
-static bool first_succeeded(struct workbench *bench)
-{
-    return strcmp(workbench_state(bench, JOB, "r1"), "succeeded") == 0;
-}
-
 VIRTUAL_BENCH_TEST(a_hidden_message_is_expected_when_it_comes_back)
 {
-    int64_t since_ms = virtual_ms();
-
     /* Idle polling alone would ask again after an hour, and after 8 s because
      * an open run waits. */
-    bench->setup.poll_min_ms = INT64_C(3600000);
-    bench->setup.poll_max_ms = INT64_C(3600000);
+    poll_once_an_hour(bench);
     bench->script = waits_once;
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
     start(bench);
-    while (!first_succeeded(bench) && virtual_ms() < since_ms + 5000)
-        virtual_sleep(100);
+    sleep_until(bench, first_succeeded, 5);
     stop();
-    assert_true(first_succeeded(bench));
     assert_int_equal(bench->attempts, 2);
 }
 
@@ -297,9 +329,7 @@ static bool one_running(struct workbench *bench)
 BENCH_TEST(as_many_runs_at_once_as_there_are_slots)
 {
     bench->script = waits_for_gate;
-    workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
-    workbench_put(bench, BENCH_QUEUE, MESSAGE("r2"));
-    workbench_put(bench, BENCH_QUEUE, MESSAGE("r3"));
+    put_numbers(bench, 3);
     start_drain(bench);
     workbench_wait(bench, two_running);
     workbench_open_gate(bench);
@@ -308,125 +338,35 @@ BENCH_TEST(as_many_runs_at_once_as_there_are_slots)
     assert_int_equal(service.result.succeeded, 3);
 }
 
-BENCH_TEST(a_stop_lets_go_of_everything_in_order)
-{
-    struct messages again;
-    struct ledger_run *run;
-
-    bench->script = waits_for_gate;
-    workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
-    start(bench);
-    workbench_wait(bench, one_running);
-    stop();
-    assert_ok(service.outcome);
-    assert_true(service.result.stopped);
-    run = workbench_stored(bench, JOB, "r1");
-    assert_int_equal(run->state, LEDGER_QUEUED);
-    assert_int_equal(run->owner.len, 0);
-    messages_init(&again);
-    (void)workbench_take(bench, BENCH_QUEUE, &again);
-    messages_done(&again);
-}
-
-/* ---- cancel ---- */
-
-BENCH_TEST(a_cancelled_run_stops_and_its_message_goes)
-{
-    struct ledger_run *before;
-    struct err err;
-
-    bench->script = waits_for_gate;
-    bench->setup.visibility_timeout_s = 2;
-    workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
-    start_drain(bench);
-    workbench_wait(bench, one_running);
-    before = workbench_new_run(bench);
-    assert_ok(control_cancel(bench->wrapped.inner, slice_of(JOB),
-        slice_of("r1"), before, &asked, &err));
-    assert_int_equal(before->state, LEDGER_RUNNING);
-    finish();
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "cancelled");
-}
-
 /* ---- pause and resume ---- */
 
-static void leave_paused(struct workbench *bench)
-{
-    struct ledger_run *run = workbench_football(bench, "r1");
-
-    run->state = LEDGER_PAUSED;
-    assert_ok(workbench_store_run(bench, run));
-}
-
-static void resume(struct workbench *bench)
+/* A person resumes it after five minutes: it succeeds within 10 s. */
+static void expect_resumed(struct workbench *bench)
 {
     struct control_resumed resumed;
     struct err err;
 
+    virtual_sleep(300000);
     assert_ok(control_resume(
         &bench->definition, slice_of(JOB), slice_of("r1"), &resumed, &err));
-}
-
-/* Sleeps until `condition`, at most most_s. */
-static void sleep_until(
-    struct workbench *bench, bool (*condition)(struct workbench *), int most_s)
-{
-    for (int i = 0; i < most_s && !condition(bench); i++)
-        virtual_sleep(1000);
-    assert_true(condition(bench));
+    sleep_until(bench, first_succeeded, 10);
 }
 
 static bool first_is_paused(struct workbench *bench)
 {
-    return strcmp(workbench_state(bench, JOB, "r1"), "paused") == 0;
-}
-
-/* Start a worker that polls once an hour and finds a paused run, and expect the
- * run to succeed within 10 s of `resume`. */
-static void expect_resumed(struct workbench *bench)
-{
-    bench->setup.poll_min_ms = bench->setup.poll_max_ms = INT64_C(3600000);
-    leave_paused(bench);
-    start(bench);
-    virtual_sleep(300000);
-    resume(bench);
-    sleep_until(bench, first_succeeded, 10);
+    return is_in_state(bench, "r1", "paused");
 }
 
 VIRTUAL_BENCH_TEST(a_resumed_run_that_was_found_paused_continues_within_10_s)
 {
-    expect_resumed(bench);
-    stop();
-}
-
-VIRTUAL_BENCH_TEST(a_resumed_run_that_this_worker_paused_continues_within_10_s)
-{
-    struct ledger_run *before;
-    struct err err;
-
-    bench->setup.poll_min_ms = bench->setup.poll_max_ms = INT64_C(3600000);
-    bench->script = waits_for_gate;
-    workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
-    start(bench);
-    sleep_until(bench, one_running, 10);
-    before = workbench_new_run(bench);
-    assert_ok(control_pause(bench->wrapped.inner, slice_of(JOB), slice_of("r1"),
-        before, &asked, &err));
-    sleep_until(bench, first_is_paused, 10);
-    virtual_sleep(300000);
-    workbench_open_gate(bench);
-    resume(bench);
-    sleep_until(bench, first_succeeded, 10);
-    stop();
-}
-
-VIRTUAL_BENCH_TEST(a_worker_without_paused_runs_polls_at_its_own_interval)
-{
     unsigned gets;
 
+    poll_once_an_hour(bench);
+    leave_run(bench, "r1", LEDGER_PAUSED);
+    start(bench);
     expect_resumed(bench);
-    /* After the next pass over the open runs the interval doubles again. */
+    /* Without a paused run, after the next pass over the open ones, the
+     * interval doubles again. */
     virtual_sleep(INT64_C(18000000));
     gets = bench->calls[BENCH_QUEUE_GET];
     virtual_sleep(INT64_C(7200000));
@@ -434,33 +374,36 @@ VIRTUAL_BENCH_TEST(a_worker_without_paused_runs_polls_at_its_own_interval)
     assert_in_range(bench->calls[BENCH_QUEUE_GET] - gets, 2, 6);
 }
 
+VIRTUAL_BENCH_TEST(a_resumed_run_that_this_worker_paused_continues_within_10_s)
+{
+    struct err err;
+
+    poll_once_an_hour(bench);
+    bench->script = waits_for_gate;
+    workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
+    start(bench);
+    sleep_until(bench, one_running, 10);
+    assert_ok(control_pause(bench->wrapped.inner, slice_of(JOB), slice_of("r1"),
+        workbench_new_run(bench), &asked, &err));
+    sleep_until(bench, first_is_paused, 10);
+    workbench_open_gate(bench);
+    expect_resumed(bench);
+    stop();
+}
+
 /* ---- orphans ---- */
 
+/* A run whose owner's lease is over for so long. */
 static void leave_orphan(
-    struct workbench *bench, const char *id, int64_t lease_until_ticks)
+    struct workbench *bench, const char *id, int64_t since_s)
 {
     struct ledger_run *run = workbench_football(bench, id);
 
     run->state = LEDGER_RUNNING;
     run->owner = slice_of("somebody");
     run->epoch = run->attempt = 1;
-    run->lease_until_ticks = lease_until_ticks;
+    run->lease_until_ticks = platform_wall_ticks() - since_s * TICKS_PER_S;
     assert_ok(workbench_store_run(bench, run));
-}
-
-BENCH_TEST(open_runs_that_nobody_works_on_are_taken_up)
-{
-    int64_t now = platform_wall_ticks();
-
-    leave_orphan(bench, "old", now - 121 * TICKS_PER_S);
-    leave_orphan(bench, "recent", now - 60 * TICKS_PER_S);
-    leave_orphan(bench, "held", now + 60 * TICKS_PER_S);
-    drain(bench);
-    assert_int_equal(service.result.succeeded, 1);
-    assert_string_equal(workbench_state(bench, JOB, "old"), "succeeded");
-    assert_string_equal(workbench_state(bench, JOB, "recent"), "running");
-    assert_string_equal(workbench_state(bench, JOB, "held"), "running");
-    assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 2);
 }
 
 /* Its first look finds all slots with those who ask the queue. */
@@ -468,55 +411,39 @@ VIRTUAL_BENCH_TEST(a_drain_searches_for_orphans_before_it_ends)
 {
     bench->setup.queue_count = 1;
     bench->setup.slots = 1;
-    leave_orphan(bench, "old", platform_wall_ticks() - 121 * TICKS_PER_S);
+    leave_orphan(bench, "old", 121);
     drain(bench);
     assert_int_equal(service.result.succeeded, 1);
 }
 
-static void leave_queued(struct workbench *bench, int64_t updated_ticks)
+/* The run of a message, which did not become one. */
+static void leave_queued(
+    struct workbench *bench, const char *id, int64_t updated_ticks)
 {
-    struct ledger_run *run = workbench_football(bench, "r1");
+    struct ledger_run *run = workbench_football(bench, id);
 
     run->queue = slice_of(BENCH_QUEUE);
     run->updated_ticks = updated_ticks;
     assert_ok(workbench_store_run(bench, run));
 }
 
-static unsigned others_put;
-
-static void put_other(struct workbench *bench)
-{
-    char body[200];
-
-    (void)snprintf(body, sizeof(body),
-        "{\"job\":\"delete-channel\",\"args\":{\"channel\":\"Tennis\"},"
-        "\"id\":\"other-%u\"}",
-        others_put++);
-    workbench_put(bench, BENCH_QUEUE, body);
-}
-
 /* Another message is on the queue at each Get. */
 BENCH_BETWEEN(put_another)
 {
     if (call == BENCH_QUEUE_GET)
-        put_other(bench);
+        (void)put_number(bench, n);
 }
 
 VIRTUAL_BENCH_TEST(a_busy_queue_starves_no_run_without_a_message)
 {
-    int64_t since_ms = virtual_ms();
-
-    leave_queued(bench, platform_wall_ticks() - 1000 * TICKS_PER_S);
+    leave_queued(bench, "r1", platform_wall_ticks() - 1000 * TICKS_PER_S);
     bench->delay_ms = 100;
     bench->between = put_another;
     workbench_put(bench, BENCH_QUEUE, MESSAGE("first"));
     start(bench);
-    while (strcmp(workbench_state(bench, JOB, "r1"), "succeeded") != 0 &&
-           virtual_ms() < since_ms + 120000)
-        virtual_sleep(1000);
+    sleep_until(bench, first_succeeded, 120);
     bench->between = NULL;
     stop();
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "succeeded");
 }
 
 /* Its message has waited for as long as the run. */
@@ -524,9 +451,8 @@ VIRTUAL_BENCH_TEST(a_run_in_a_long_queue_is_no_orphan)
 {
     bench->setup.queue_count = 1;
     bench->delay_ms = 100;
-    for (int i = 0; i < 60; i++)
-        put_other(bench);
-    leave_queued(bench, platform_wall_ticks());
+    put_numbers(bench, 60);
+    leave_queued(bench, "r1", platform_wall_ticks());
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
     virtual_sleep(300000);
     workbench_log_begin();
@@ -537,94 +463,50 @@ VIRTUAL_BENCH_TEST(a_run_in_a_long_queue_is_no_orphan)
 
 /* ---- outages ---- */
 
-static bool was_asked(struct workbench *bench)
-{
-    bool created;
-
-    workbench_locked(bench, created = bench->calls[BENCH_CREATE] > 0);
-    return created;
-}
-
 static void set_down(struct workbench *bench, bool down)
 {
     workbench_locked(bench, bench->down = down);
 }
 
-BENCH_TEST(an_outage_at_the_start_is_sat_out)
+VIRTUAL_BENCH_TEST(an_outage_at_the_start_is_sat_out)
 {
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
     set_down(bench, true);
     start_drain(bench);
-    workbench_wait(bench, was_asked);
+    virtual_sleep(120000);
     set_down(bench, false);
     finish();
     assert_ok(service.outcome);
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "succeeded");
+    expect_state(bench, "r1", "succeeded");
 }
 
-BENCH_SCRIPT(meets_outage_once)
+BENCH_SCRIPT(archive_is_full_once)
 {
     if (attempt_number > 1)
         return RUN_SUCCEEDED;
-    (void)err_fail(err, TW_BUSY, "503 from the tables");
+    run->archive_full = true;
+    (void)err_fail(err, TW_FULL, "no space left");
     return RUN_OUTAGE;
-}
-
-VIRTUAL_BENCH_TEST(an_error_of_the_service_counts_as_no_failure)
-{
-    struct ledger_run *run;
-
-    bench->script = meets_outage_once;
-    bench->setup.max_attempts = 1;
-    workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
-    drain(bench);
-    run = workbench_stored(bench, JOB, "r1");
-    assert_int_equal(run->state, LEDGER_SUCCEEDED);
-    assert_int_equal(run->failures, 0);
-    assert_int_equal(run->attempt, 2);
-}
-
-BENCH_SCRIPT(archive_is_full)
-{
-    run->archive_full = attempt_number == 1;
-    return meets_outage_once(bench, run, attempt_number, err);
 }
 
 VIRTUAL_BENCH_TEST(a_drain_does_not_wait_for_a_run_that_is_held)
 {
-    bench->script = archive_is_full;
+    bench->script = archive_is_full_once;
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
-    start_drain(bench);
-    finish();
+    drain_partly(bench);
     assert_int_equal(service.result.left, 1);
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "waiting");
+    expect_state(bench, "r1", "waiting");
     virtual_sleep(10000);
     drain(bench);
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "succeeded");
-}
-
-BENCH_FAULT(wrong_key)
-{
-    return BENCH_REFUSE;
-}
-
-BENCH_TEST(refused_credentials_end_it_at_the_start)
-{
-    bench->fault = wrong_key;
-    start(bench);
-    finish();
-    assert_int_equal(service.outcome, TW_REFUSED);
-    assert_string_equal(service.err.text, "the key is wrong");
+    expect_state(bench, "r1", "succeeded");
 }
 
 BENCH_TEST(who_may_not_create_uses_what_is_there)
 {
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
     workbench_put(bench, BENCH_BOUND, "Football");
-    workbench_meets(bench, BENCH_CREATE, 1, UINT_MAX, BENCH_FORBID);
-    start_drain(bench);
-    finish();
-    assert_ok(service.outcome);
+    workbench_meets(bench, BENCH_CREATE, ALWAYS, BENCH_FORBID);
+    drain(bench);
     assert_int_equal(service.result.succeeded, 2);
 }
 
@@ -635,8 +517,10 @@ static struct definition reload_definition;
 static struct setup reload_setup;
 static struct setup_queue reload_queue;
 
+/* With queue "another" alone. */
 static struct definition *read_again(void *context)
 {
+    reload_bench = context;
     reload_queue = (struct setup_queue){
         .name = "another", .poison_queue = "another-poison"};
     reload_setup = reload_bench->setup;
@@ -651,15 +535,21 @@ static struct definition *read_again(void *context)
     return &reload_definition;
 }
 
-static bool other_succeeded(struct workbench *bench)
+static bool is_reloaded(struct workbench *bench)
 {
-    return strcmp(workbench_state(bench, JOB, "r2"), "succeeded") == 0;
+    return atomic_load(&reload_definition.references) > 1;
 }
 
-static bool both_succeeded(struct workbench *bench)
+/* Start it, and have it read its configuration by reload once condition holds,
+ * if there is one. */
+static void start_and_reload(struct workbench *bench,
+    bool (*condition)(struct workbench *bench),
+    struct definition *(*reload)(void *context))
 {
-    return other_succeeded(bench) &&
-           strcmp(workbench_state(bench, JOB, "r1"), "succeeded") == 0;
+    start_as(bench, (struct consumer_options){.reload = reload});
+    if (condition)
+        workbench_wait(bench, condition);
+    consumer_reload(service.consumer);
 }
 
 BENCH_SCRIPT(first_waits_for_gate)
@@ -671,14 +561,11 @@ BENCH_SCRIPT(first_waits_for_gate)
 
 BENCH_TEST(a_reload_serves_new_queues_and_keeps_running_runs)
 {
-    reload_bench = bench;
     bench->script = first_waits_for_gate;
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
-    start_with(bench, read_again);
-    workbench_wait(bench, one_running);
+    start_and_reload(bench, one_running, read_again);
     workbench_put(bench, "another", MESSAGE("r2"));
-    consumer_reload(service.consumer);
-    workbench_wait(bench, other_succeeded);
+    workbench_wait(bench, second_succeeded);
     /* The first run still holds the definition it began under. */
     assert_int_equal(atomic_load(&bench->definition.references), 2);
     workbench_open_gate(bench);
@@ -714,23 +601,20 @@ static bool first_ended(struct workbench *bench)
 
 static bool third_succeeded(struct workbench *bench)
 {
-    return strcmp(workbench_state(bench, JOB, "r3"), "succeeded") == 0;
+    return is_in_state(bench, "r3", "succeeded");
 }
 
 BENCH_TEST(an_outage_of_a_former_configuration_stops_no_messages)
 {
     struct consumer_view view;
 
-    reload_bench = bench;
     bench->script = first_ends_while_refused;
     bench->fault = refuse_writes;
     bench->setup.visibility_timeout_s = 2;
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
-    start_with(bench, read_again);
-    workbench_wait(bench, one_running);
+    start_and_reload(bench, one_running, read_again);
     workbench_put(bench, "another", MESSAGE("r2"));
-    consumer_reload(service.consumer);
-    workbench_wait(bench, other_succeeded);
+    workbench_wait(bench, second_succeeded);
     workbench_log_begin();
     workbench_open_gate(bench);
     workbench_wait(bench, first_ended);
@@ -743,64 +627,57 @@ BENCH_TEST(an_outage_of_a_former_configuration_stops_no_messages)
     stop();
 }
 
-static int64_t reload_slots;
-
-static struct definition *read_again_with_slots(void *context)
+static struct definition *read_again_alike(void *context)
 {
     (void)read_again(context);
     reload_setup.queues = reload_bench->setup.queues;
     reload_setup.queue_count = reload_bench->setup.queue_count;
-    reload_setup.slots = reload_slots;
+    return &reload_definition;
+}
+
+static struct definition *read_again_with_5_slots(void *context)
+{
+    (void)read_again_alike(context);
+    reload_setup.slots = 5;
+    return &reload_definition;
+}
+
+static struct definition *read_again_with_1_slot(void *context)
+{
+    (void)read_again_alike(context);
+    reload_setup.slots = 1;
     return &reload_definition;
 }
 
 static bool five_run(struct workbench *bench)
 {
-    bool five;
-
-    workbench_locked(bench, five = bench->running == 5);
-    return five;
-}
-
-static bool is_reloaded(struct workbench *bench)
-{
-    return atomic_load(&reload_definition.references) > 1;
-}
-
-static void put_runs(struct workbench *bench, int count)
-{
-    char body[100];
-
-    for (int i = 1; i <= count; i++) {
-        (void)snprintf(body, sizeof(body),
-            "{\"job\":\"delete-channel\",\"args\":{\"channel\":\"c\"},"
-            "\"id\":\"s%d\"}",
-            i);
-        workbench_put(bench, BENCH_QUEUE, body);
-    }
+    return running(bench) == 5;
 }
 
 /* Queue "work" is bound to a job since. */
 static struct definition *read_again_bound(void *context)
 {
-    struct definition *definition = read_again(context);
-
+    (void)read_again(context);
     reload_queue = (struct setup_queue){.name = BENCH_QUEUE,
         .poison_queue = BENCH_QUEUE "-poison",
         .job = &reload_bench->job};
-    return definition;
+    return &reload_definition;
 }
 
+static bool is_judged(struct workbench *bench)
+{
+    return atomic_load(&accepted_reloads) + atomic_load(&refused_reloads) > 0;
+}
+
+/* How often the log of a reload has text. */
 static unsigned log_of_reload(struct workbench *bench,
     struct definition *(*reload)(void *context), const char *text)
 {
-    reload_bench = bench;
-    reload_slots = bench->setup.slots;
-    start_with(bench, reload);
     workbench_log_begin();
-    consumer_reload(service.consumer);
-    workbench_wait(bench, is_reloaded);
+    start_and_reload(bench, NULL, reload);
+    workbench_wait(bench, is_judged);
     stop();
+    assert_int_equal(atomic_load(&reload_definition.references), 0);
     return workbench_log_end(text);
 }
 
@@ -818,7 +695,7 @@ BENCH_TEST(a_reload_warns_of_a_queue_that_is_bound_otherwise)
 
 BENCH_TEST(a_reload_with_the_same_queues_warns_of_none)
 {
-    assert_int_equal(log_of_reload(bench, read_again_with_slots, WERE_READ), 0);
+    assert_int_equal(log_of_reload(bench, read_again_alike, WERE_READ), 0);
 }
 
 /* ---- a reload, and the store of the ledger ---- */
@@ -831,56 +708,21 @@ static struct job_stores reload_stores;
 /* The store has another name, "second". */
 static struct definition *read_again_renamed(void *context)
 {
-    struct definition *definition = read_again_with_slots(context);
-
+    (void)read_again_alike(context);
     reload_list[0] = &reload_store.store;
     reload_names[0] = "second";
     reload_stores = reload_bench->stores;
     reload_stores.stores = reload_list;
     reload_stores.names = reload_names;
-    definition->stores = &reload_stores;
-    return definition;
-}
-
-static _Atomic bool judged;
-
-static void note_judged(void *context, const struct definition *accepted)
-{
-    atomic_store(&judged, true);
-}
-
-static bool is_judged(struct workbench *bench)
-{
-    return atomic_load(&judged);
-}
-
-/* How often the log has text when the ledger is in reload_store after a
- * reload. */
-static unsigned log_of_other_store(struct workbench *bench, const char *text)
-{
-    struct consumer_options options = {
-        .definition = definition_hold(&bench->definition),
-        .reload = read_again_renamed,
-        .reloaded = note_judged,
-        .context = bench};
-
-    reload_bench = bench;
-    reload_slots = bench->setup.slots;
-    atomic_store(&judged, false);
-    service_start(&service, &options);
-    workbench_log_begin();
-    consumer_reload(service.consumer);
-    workbench_wait(bench, is_judged);
-    stop();
-    assert_int_equal(atomic_load(&reload_definition.references), 0);
-    return workbench_log_end(text);
+    reload_definition.stores = &reload_stores;
+    return &reload_definition;
 }
 
 BENCH_TEST(a_reload_with_another_ledger_is_refused)
 {
     workbench_open_store(bench, "second", &reload_store);
     assert_int_equal(
-        log_of_other_store(bench,
+        log_of_reload(bench, read_again_renamed,
             "error worker: the new configuration is refused, and the old one "
             "stays: store 'second' is another account or file than that of the "
             "ledger, store 'main' so far: runs, closed jobs and locks do not "
@@ -894,7 +736,8 @@ BENCH_TEST(a_reload_may_rename_the_store_of_the_ledger)
     bench->wrapped.store.capabilities.identity = "file";
     reload_store = bench->wrapped;
     reload_store.store.name = "second";
-    assert_int_equal(log_of_other_store(bench, "configuration reloaded"), 1);
+    assert_int_equal(
+        log_of_reload(bench, read_again_renamed, "configuration reloaded"), 1);
 }
 
 /* The ledger's account is reached by another host name, a private endpoint for
@@ -904,20 +747,20 @@ BENCH_TEST(a_reload_may_name_another_host_of_the_ledgers_account)
     bench->wrapped.store.capabilities.cloud_account = "account@cloud";
     reload_store = bench->wrapped;
     reload_store.store.capabilities.identity = "account.private.example.com";
-    assert_int_equal(log_of_other_store(bench, "configuration reloaded"), 1);
+    assert_int_equal(
+        log_of_reload(bench, read_again_renamed, "configuration reloaded"), 1);
 }
 
 BENCH_TEST(a_reload_with_more_slots_starts_more_runs)
 {
-    reload_bench = bench;
-    reload_slots = 5;
     bench->script = waits_for_gate;
-    put_runs(bench, 7);
-    start_with(bench, read_again_with_slots);
-    workbench_wait(bench, two_running);
-    consumer_reload(service.consumer);
+    put_numbers(bench, 7);
+    start_and_reload(bench, two_running, read_again_with_5_slots);
     workbench_wait(bench, five_run);
     stop();
+    assert_ok(service.outcome);
+    assert_true(service.result.stopped);
+    assert_int_equal(bench->running, 0);
     assert_int_equal(bench->together, 5);
 }
 
@@ -926,14 +769,13 @@ static _Atomic unsigned most_later;
 /* The first two wait for the gate; the others note how many are at work. */
 BENCH_SCRIPT(counts_later_runs)
 {
-    unsigned running;
-
     if (attempt_number <= 2)
         return waits_for_gate(bench, run, attempt_number, err);
     for (int i = 0; i < 20; i++) {
-        workbench_locked(bench, running = bench->running);
-        if (running > atomic_load(&most_later))
-            atomic_store(&most_later, running);
+        unsigned now = running(bench);
+
+        if (now > atomic_load(&most_later))
+            atomic_store(&most_later, now);
         (void)poll(NULL, 0, 1);
     }
     return RUN_SUCCEEDED;
@@ -946,14 +788,10 @@ static bool queue_is_empty(struct workbench *bench)
 
 BENCH_TEST(a_reload_with_fewer_slots_lets_runs_end_and_starts_fewer)
 {
-    reload_bench = bench;
-    reload_slots = 1;
     atomic_store(&most_later, 0);
     bench->script = counts_later_runs;
-    put_runs(bench, 6);
-    start_with(bench, read_again_with_slots);
-    workbench_wait(bench, two_running);
-    consumer_reload(service.consumer);
+    put_numbers(bench, 6);
+    start_and_reload(bench, two_running, read_again_with_1_slot);
     workbench_wait(bench, is_reloaded);
     workbench_open_gate(bench);
     workbench_wait(bench, queue_is_empty);
@@ -963,10 +801,9 @@ BENCH_TEST(a_reload_with_fewer_slots_lets_runs_end_and_starts_fewer)
 
 static struct definition *read_again_with_2_s(void *context)
 {
-    struct definition *definition = read_again(context);
-
+    (void)read_again(context);
     reload_setup.visibility_timeout_s = 2;
-    return definition;
+    return &reload_definition;
 }
 
 static bool new_timeouts_are_used(struct workbench *bench)
@@ -983,9 +820,8 @@ BENCH_TEST(a_reload_takes_the_new_timeouts)
 {
     int64_t hidden_s;
 
-    reload_bench = bench;
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
-    start_with(bench, read_again_with_2_s);
+    start_as(bench, (struct consumer_options){.reload = read_again_with_2_s});
     workbench_wait(bench, first_succeeded);
     workbench_locked(bench, hidden_s = bench->hidden_s); /* slots still poll */
     assert_int_equal(hidden_s, 60);
@@ -994,30 +830,9 @@ BENCH_TEST(a_reload_takes_the_new_timeouts)
     stop();
 }
 
-static struct definition *refuses(void *context)
+static struct definition *cannot_be_read(void *context)
 {
-    platform_lock(&((struct workbench *)context)->lock);
-    ((struct workbench *)context)->gate++;
-    platform_unlock(&((struct workbench *)context)->lock);
     return NULL;
-}
-
-static bool gate_open(struct workbench *bench)
-{
-    bool open;
-
-    workbench_locked(bench, open = bench->gate > 0);
-    return open;
-}
-
-BENCH_TEST(a_wrong_configuration_leaves_the_old_one)
-{
-    start_with(bench, refuses);
-    consumer_reload(service.consumer);
-    workbench_wait(bench, gate_open);
-    workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
-    workbench_wait(bench, first_succeeded);
-    stop();
 }
 
 /* The service manager that a test plays. */
@@ -1043,39 +858,25 @@ static void manager_open(void)
         0);
 }
 
-/* Read until `wanted` comes. */
-static void hears(const char *wanted)
-{
-    char text[600];
-    ssize_t len;
+enum { HEARD_MAX = 600 };
 
-    do {
-        len = recv(manager.fd, text, sizeof(text) - 1, 0);
-        assert_true(len >= 0);
-        text[len] = '\0';
-    } while (strncmp(text, wanted, strlen(wanted)) != 0);
+/* The next datagram; false: there is none yet. */
+static bool hear(char ret[HEARD_MAX])
+{
+    ssize_t len = recv(manager.fd, ret, HEARD_MAX - 1, MSG_DONTWAIT);
+
+    ret[len > 0 ? len : 0] = '\0';
+    return len >= 0;
 }
 
-/* The same, in a virtual world. */
+/* Sleeps until that is told. */
 static void will_hear(const char *wanted)
 {
-    char text[600] = "";
-    ssize_t len;
+    char text[HEARD_MAX] = "";
 
-    while (strncmp(text, wanted, strlen(wanted)) != 0) {
-        len = recv(manager.fd, text, sizeof(text) - 1, MSG_DONTWAIT);
-        text[len > 0 ? len : 0] = '\0';
-        if (len < 0)
+    while (strncmp(text, wanted, strlen(wanted)) != 0)
+        if (!hear(text))
             virtual_sleep(500);
-    }
-}
-
-BENCH_TEST(a_store_without_queues_is_refused)
-{
-    bench->wrapped.store.capabilities.has_queues = false;
-    start(bench);
-    finish();
-    assert_int_equal(service.outcome, TW_INVALID);
 }
 
 /* ---- in a virtual world: outages and waits cost nothing ---- */
@@ -1090,15 +891,11 @@ BENCH_SCRIPT(archive_stays_full)
 static void start_under_manager(struct workbench *bench, const char *watchdog)
 {
     struct err err;
-    struct consumer_options options = {
-        .definition = definition_hold(&bench->definition),
-        .reload = refuses,
-        .context = bench};
 
     manager_open();
-    options.notify = manager.notify =
-        notify_open(manager.name, watchdog, NULL, &err);
-    service_start(&service, &options);
+    manager.notify = notify_open(manager.name, watchdog, NULL, &err);
+    start_as(bench, (struct consumer_options){
+                        .reload = cannot_be_read, .notify = manager.notify});
 }
 
 static void manager_close(void)
@@ -1107,18 +904,24 @@ static void manager_close(void)
     (void)close(manager.fd);
 }
 
-BENCH_TEST(the_manager_is_told)
+static void stop_under_manager(void)
 {
-    start_under_manager(bench, "200000");
-    hears("READY=1");
-    hears("WATCHDOG=1");
-    hears("WATCHDOG=1");
+    stop();
+    manager_close();
+}
+
+VIRTUAL_BENCH_TEST(the_manager_is_told)
+{
+    start_under_manager(bench, "2000000");
+    will_hear("READY=1");
+    will_hear("WATCHDOG=1");
+    will_hear("WATCHDOG=1");
     consumer_reload(service.consumer);
-    hears("RELOADING=1\nMONOTONIC_USEC=");
-    hears("READY=1");
-    hears("STATUS=0 of 2 slots busy; the last reload was refused");
+    will_hear("RELOADING=1\nMONOTONIC_USEC=");
+    will_hear("READY=1");
+    will_hear("STATUS=0 of 2 slots busy; the last reload was refused");
     consumer_stop(service.consumer);
-    hears("STOPPING=1");
+    will_hear("STOPPING=1");
     finish();
     manager_close();
 }
@@ -1136,7 +939,8 @@ VIRTUAL_BENCH_TEST(of_a_held_run_the_log_tells_once_a_minute)
     assert_in_range(workbench_log_end("1 run held or waiting; last cause: no "
                                       "space left"),
         19, 22);
-    hears("STATUS=0 of 2 slots busy; runs are held or waiting: no space left");
+    will_hear(
+        "STATUS=0 of 2 slots busy; runs are held or waiting: no space left");
     manager_close();
 }
 
@@ -1160,8 +964,7 @@ VIRTUAL_BENCH_TEST(the_manager_hears_of_what_failed)
     start_under_manager(bench, NULL);
     will_hear("STATUS=0 of 2 slots busy; 0 failed, 1 poisoned since "
               "the start: `tableward poison list`");
-    stop();
-    manager_close();
+    stop_under_manager();
 }
 
 /* How long it lasted is shown until the next one is over. */
@@ -1178,24 +981,19 @@ VIRTUAL_BENCH_TEST(of_an_outage_the_manager_hears_how_long_it_lasted)
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
     will_hear("STATUS=receives no messages during an outage: ");
     will_hear("STATUS=0 of 2 slots busy; the last outage ended at ");
-    stop();
-    manager_close();
+    stop_under_manager();
 }
 
 /* The datagrams of the next 60 s, joined by line breaks. */
 static void hear_a_minute(char *said, size_t room)
 {
-    char text[600];
-    ssize_t len;
+    char text[HEARD_MAX];
 
     said[0] = '\0';
     for (int i = 0; i < 120; i++) {
-        while ((len = recv(manager.fd, text, sizeof(text) - 1, MSG_DONTWAIT)) >=
-               0) {
-            text[len] = '\0';
+        while (hear(text))
             (void)snprintf(
                 said + strlen(said), room - strlen(said), "%s\n", text);
-        }
         virtual_sleep(500);
     }
 }
@@ -1213,8 +1011,7 @@ VIRTUAL_BENCH_TEST(ready_is_told_only_once_messages_are_received)
     assert_null(strstr(said, "READY=1"));
     bench->down = false;
     will_hear("READY=1");
-    stop();
-    manager_close();
+    stop_under_manager();
 }
 
 VIRTUAL_BENCH_TEST(ready_waits_until_one_of_the_queues_can_be_served)
@@ -1230,30 +1027,23 @@ VIRTUAL_BENCH_TEST(ready_waits_until_one_of_the_queues_can_be_served)
     bench->fate_count = 0;
     bench->down_queue = NULL;
     will_hear("READY=1");
-    stop();
-    manager_close();
+    stop_under_manager();
 }
 
 VIRTUAL_BENCH_TEST(without_queues_the_worker_is_ready_and_takes_no_message)
 {
-    unsigned got;
-
     bench->setup.queue_count = 0;
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
-    got = bench->calls[BENCH_QUEUE_GET];
     start_under_manager(bench, NULL);
     will_hear("READY=1");
     will_hear("STATUS=receives no messages: `queues` of the "
               "configuration is empty; 0 of 2 slots busy");
     virtual_sleep(120000);
-    stop();
+    stop_under_manager();
     assert_ok(service.outcome);
-    assert_int_equal(bench->calls[BENCH_QUEUE_GET], got);
+    assert_int_equal(bench->calls[BENCH_QUEUE_GET], 0);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
-    manager_close();
 }
-
-#define ALWAYS 1, UINT_MAX
 
 static unsigned all_calls(struct workbench *bench)
 {
@@ -1276,23 +1066,11 @@ VIRTUAL_BENCH_TEST(ten_minutes_of_outage_are_probed_at_most_once_a_second)
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
     before = all_calls(bench);
     virtual_sleep(600000);
-    assert_true(all_calls(bench) - before <= 600);
-    assert_true(all_calls(bench) - before >= 50); /* it does look */
+    assert_in_range(all_calls(bench) - before, 50, 600);
     set_down(bench, false);
     workbench_wait(bench, first_succeeded);
     stop();
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
-}
-
-VIRTUAL_BENCH_TEST(a_store_that_is_away_at_the_start_is_waited_for)
-{
-    set_down(bench, true);
-    workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
-    start(bench);
-    virtual_sleep(120000);
-    set_down(bench, false);
-    workbench_wait(bench, first_succeeded);
-    stop();
 }
 
 VIRTUAL_BENCH_TEST(queues_that_cannot_be_made_yet_are_made_later)
@@ -1300,9 +1078,7 @@ VIRTUAL_BENCH_TEST(queues_that_cannot_be_made_yet_are_made_later)
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
     workbench_meets(bench, BENCH_CREATE, 2, 2, BENCH_FAIL); /* the queue */
     workbench_meets(bench, BENCH_CREATE, 4, 4, BENCH_FAIL); /* its poison */
-    start(bench);
-    workbench_wait(bench, first_succeeded);
-    stop();
+    serve_until(bench, first_succeeded);
     assert_int_equal(bench->calls[BENCH_CREATE], 7); /* 5 and once more */
 }
 
@@ -1337,52 +1113,34 @@ VIRTUAL_BENCH_TEST(a_queue_that_is_gone_is_made_again)
     stop();
 }
 
-VIRTUAL_BENCH_TEST(a_queue_that_fails_delays_no_other)
-{
-    int64_t put_ms;
-
-    bench->setup.poll_max_ms = 500;
-    bench->down_queue = BENCH_BOUND;
-    start(bench);
-    virtual_sleep(30000);
-    workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
-    put_ms = platform_boot_ms();
-    workbench_wait(bench, first_succeeded);
-    assert_in_range(platform_boot_ms() - put_ms, 0, 1000);
-    stop();
-}
-
-/* Its requests have no answer until their time is over. */
+/* Its requests fail at once, or have no answer until their time is over. */
 VIRTUAL_BENCH_TEST(a_queue_that_does_not_answer_delays_no_other)
 {
+    static const int64_t answers_ms[] = {0, 15000};
+
     bench->setup.poll_max_ms = 500;
     bench->down_queue = BENCH_BOUND;
-    bench->down_queue_ms = 15000;
-    start(bench);
-    virtual_sleep(3000);
-    for (int i = 0; i < 8; i++) {
-        int64_t put_ms = platform_boot_ms();
-        char id[8], text[200];
+    for (unsigned i = 0; TEST_EACH(i, answers_ms); i++) {
+        bench->down_queue_ms = answers_ms[i];
+        start(bench);
+        virtual_sleep(3000);
+        for (unsigned k = 0; k < 8; k++) {
+            int64_t put_ms = platform_boot_ms();
+            const char *id = put_number(bench, 8 * i + k);
 
-        (void)snprintf(id, sizeof(id), "r%d", i);
-        (void)snprintf(text, sizeof(text),
-            "{\"job\":\"" JOB "\",\"args\":{\"channel\":\"a\"},\"id\":\"%s\"}",
-            id);
-        workbench_put(bench, BENCH_QUEUE, text);
-        while (strcmp(workbench_state(bench, JOB, id), "succeeded") != 0)
-            virtual_sleep(20);
-        assert_in_range(platform_boot_ms() - put_ms, 0, 1000);
-        virtual_sleep(4000);
+            while (!is_in_state(bench, id, "succeeded"))
+                virtual_sleep(20);
+            assert_in_range(platform_boot_ms() - put_ms, 0, 1000);
+            virtual_sleep(4000);
+        }
+        stop();
     }
-    stop();
 }
 
 /* Its second Get is under way: all slots but the one that asks are there for
  * the others. */
 VIRTUAL_BENCH_TEST(a_queue_that_does_not_answer_keeps_no_slots)
 {
-    char text[200];
-
     bench->setup.slots = 8;
     bench->setup.poll_max_ms = 500;
     bench->down_queue = BENCH_BOUND;
@@ -1390,12 +1148,7 @@ VIRTUAL_BENCH_TEST(a_queue_that_does_not_answer_keeps_no_slots)
     bench->script = waits_for_gate;
     start(bench);
     virtual_sleep(16500);
-    for (int i = 0; i < 6; i++) {
-        (void)snprintf(text, sizeof(text),
-            "{\"job\":\"" JOB "\",\"args\":{\"channel\":\"a\"},\"id\":\"r%d\"}",
-            i);
-        workbench_put(bench, BENCH_QUEUE, text);
-    }
+    put_numbers(bench, 6);
     virtual_sleep(3000);
     assert_int_equal(running(bench), 6);
     workbench_open_gate(bench);
@@ -1404,16 +1157,9 @@ VIRTUAL_BENCH_TEST(a_queue_that_does_not_answer_keeps_no_slots)
 
 /* ---- what a queue may take ---- */
 
-static bool both_have_run(struct workbench *bench)
-{
-    return strcmp(workbench_state(bench, JOB, "r1"), "succeeded") == 0 &&
-           strcmp(workbench_state(bench, JOB, "r2"), "succeeded") == 0;
-}
-
 static bool second_runs(struct workbench *bench)
 {
-    return running(bench) == 2 &&
-           strcmp(workbench_state(bench, JOB, "r2"), "running") == 0;
+    return running(bench) == 2 && is_in_state(bench, "r2", "running");
 }
 
 /* What is over a queue's limit stays in the queue, for any worker. */
@@ -1437,7 +1183,7 @@ VIRTUAL_BENCH_TEST(a_queue_has_at_most_its_slots)
     messages_done(&left);
     workbench_open_gate(bench);
     virtual_sleep(90000);
-    workbench_wait(bench, both_have_run);
+    workbench_wait(bench, both_succeeded);
     assert_int_equal(bench->together, 2);
     stop();
 }
@@ -1448,15 +1194,15 @@ VIRTUAL_BENCH_TEST(an_orphan_counts_as_a_run_of_its_queue)
     bench->script = waits_for_gate;
     bench->queues[0].slots = 1;
     bench->queues[1].job = NULL;
-    leave_orphan(bench, "r1", platform_wall_ticks() - 200 * TICKS_PER_S);
-    leave_orphan(bench, "r2", platform_wall_ticks() - 200 * TICKS_PER_S);
+    leave_orphan(bench, "r1", 200);
+    leave_orphan(bench, "r2", 200);
     start(bench);
     workbench_wait(bench, one_running);
     virtual_sleep(30000);
     assert_int_equal(running(bench), 1);
     workbench_open_gate(bench);
     virtual_sleep(90000); /* the next look at what was left */
-    workbench_wait(bench, both_have_run);
+    workbench_wait(bench, both_succeeded);
     assert_int_equal(bench->together, 1);
     stop();
 }
@@ -1482,34 +1228,39 @@ VIRTUAL_BENCH_TEST(one_get_serves_all_idle_slots)
     workbench_wait(bench, second_runs);
     assert_int_equal(messages_received, 1);
     workbench_open_gate(bench);
-    workbench_wait(bench, both_have_run);
+    workbench_wait(bench, both_succeeded);
     stop();
+}
+
+static void expect_refused(
+    struct workbench *bench, enum tw_err outcome, const char *why)
+{
+    start(bench);
+    finish();
+    assert_int_equal(service.outcome, outcome);
+    assert_non_null(strstr(service.err.text, why));
 }
 
 VIRTUAL_BENCH_TEST(a_store_that_can_never_be_used_is_said_at_the_start)
 {
     workbench_meets(bench, BENCH_CREATE, ALWAYS, BENCH_INVALID);
-    start(bench);
-    finish();
-    assert_int_equal(service.outcome, TW_INVALID);
+    expect_refused(bench, TW_INVALID, "the service says 400");
+    bench->fate_count = 0;
+    workbench_meets(bench, BENCH_CREATE, ALWAYS, BENCH_REFUSE);
+    expect_refused(bench, TW_REFUSED, "the key is wrong");
     bench->fate_count = 0;
     bench->setup.store = 1;
-    start(bench);
-    finish();
-    assert_int_equal(service.outcome, TW_INVALID);
-    assert_non_null(strstr(service.err.text, "the worker has no store"));
+    expect_refused(bench, TW_INVALID, "the worker has no store");
     bench->setup.store = 0;
+    bench->wrapped.store.capabilities.has_queues = false;
+    expect_refused(bench, TW_INVALID, "has no queues");
     consumer_free(NULL);
 }
 
 static struct definition *read_without_store(void *context)
 {
-    struct workbench *bench = context;
-
-    reload_bench = bench;
-    (void)read_again(NULL);
+    (void)read_again(context);
     reload_setup.store = 7;
-    bench->gate++;
     return &reload_definition;
 }
 
@@ -1521,55 +1272,38 @@ static struct definition *read_without_queues(void *context)
     static struct job_stores stores;
     struct workbench *bench = context;
 
-    reload_bench = bench;
-    (void)read_again(NULL);
+    (void)read_again(bench);
     store = *bench->store;
     store.capabilities.has_queues = false;
     stores = bench->stores;
     stores.stores = list;
     reload_definition.stores = &stores;
-    bench->gate++;
     return &reload_definition;
 }
 
-static unsigned accepted_reloads, refused_reloads;
-
-static void count_reload(void *context, const struct definition *accepted)
+VIRTUAL_BENCH_TEST(a_configuration_that_cannot_be_used_leaves_the_old_one)
 {
-    accepted_reloads += accepted != NULL;
-    refused_reloads += accepted == NULL;
-}
+    static const struct {
+        const char *name;
+        struct definition *(*reload)(void *context);
+    } cases[] = {
+        {"it cannot be read", cannot_be_read},
+        {"the worker has no store", read_without_store},
+        {"its store has no queues", read_without_queues},
+    };
 
-static void refuses_reload(
-    struct workbench *bench, struct definition *(*reload)(void *context))
-{
-    struct consumer_options options = {
-        .definition = definition_hold(&bench->definition),
-        .reload = reload,
-        .reloaded = count_reload,
-        .context = bench};
-
-    accepted_reloads = refused_reloads = 0;
-    service_start(&service, &options);
-    consumer_reload(service.consumer);
-    virtual_sleep(5000);
-    assert_int_equal(bench->gate, 1);
-    assert_int_equal(accepted_reloads, 0);
-    assert_int_equal(refused_reloads, 1);
-    assert_int_equal(atomic_load(&reload_definition.references), 0);
-    workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
-    workbench_wait(bench, first_succeeded);
-    stop();
-}
-
-VIRTUAL_BENCH_TEST(a_configuration_without_a_store_leaves_the_old_one)
-{
-    refuses_reload(bench, read_without_store);
-}
-
-VIRTUAL_BENCH_TEST(a_configuration_without_queues_leaves_the_old_one)
-{
-    refuses_reload(bench, read_without_queues);
+    for (unsigned i = 0; i < 3; i++) {
+        test_case("%s", cases[i].name);
+        start_and_reload(bench, NULL, cases[i].reload);
+        virtual_sleep(5000);
+        assert_int_equal(atomic_load(&accepted_reloads), 0);
+        assert_int_equal(atomic_load(&refused_reloads), 1);
+        assert_int_equal(atomic_load(&reload_definition.references), 0);
+        workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
+        virtual_sleep(1000);
+        stop();
+        assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
+    }
 }
 
 static unsigned reloads;
@@ -1577,36 +1311,29 @@ static unsigned reloads;
 /* Other slots, other request threads, another ceiling: one after the other. */
 static struct definition *read_other_places(void *context)
 {
-    struct workbench *bench = context;
-
-    reload_bench = bench;
-    (void)read_again(NULL);
+    (void)read_again(context);
     reload_setup.slots += reloads == 0;
     reload_setup.requests += reloads == 1;
     reload_setup.max_entities_per_second += reloads == 2;
     reloads++;
-    atomic_store(&reload_definition.references, 1);
     return &reload_definition;
 }
 
-VIRTUAL_BENCH_TEST(other_slots_wait_for_a_restart)
+VIRTUAL_BENCH_TEST(other_slots_requests_and_ceilings_need_no_restart)
 {
     reloads = 0;
     for (unsigned i = 1; i <= 3; i++) {
-        bench->together = 0;
-        bench->script = NULL;
-        start_with(bench, read_other_places);
-        consumer_reload(service.consumer);
+        start_and_reload(bench, NULL, read_other_places);
         virtual_sleep(5000);
         assert_int_equal(reloads, i);
+        assert_int_equal(atomic_load(&accepted_reloads), 1);
         stop();
     }
 }
 
 VIRTUAL_BENCH_TEST(without_anything_to_read_a_reload_is_nothing)
 {
-    start(bench);
-    consumer_reload(service.consumer);
+    start_and_reload(bench, NULL, NULL);
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
     workbench_wait(bench, first_succeeded);
     stop();
@@ -1644,26 +1371,18 @@ BENCH_SCRIPT(waits_twice)
  * others wait for what it has. */
 VIRTUAL_BENCH_TEST(an_orphan_that_waits_goes_on_soon_after)
 {
-    int64_t since_ms = virtual_ms();
-
     bench->script = waits_twice;
-    leave_orphan(bench, "r1", platform_wall_ticks() - 1000 * TICKS_PER_S);
+    leave_orphan(bench, "r1", 1000);
     start(bench);
-    while (workbench_listed(bench, JOB, LEDGER_INDEX_OPEN) > 0 &&
-           virtual_ms() < since_ms + 3600000)
-        virtual_sleep(1000);
+    sleep_until(bench, first_succeeded, 300); /* 2 x (5 s + 2 x 60 s) */
     stop();
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "succeeded");
-    assert_true(virtual_ms() - since_ms < 300000); /* 2 x (5 s + 2 x 60 s) */
 }
 
 VIRTUAL_BENCH_TEST(orphans_that_cannot_be_looked_for_are_found_later)
 {
-    leave_orphan(bench, "r1", platform_wall_ticks() - 1000 * TICKS_PER_S);
+    leave_orphan(bench, "r1", 1000);
     workbench_meets(bench, BENCH_SCAN, 1, 1, BENCH_FAIL);
-    start(bench);
-    workbench_wait(bench, first_succeeded);
-    stop();
+    serve_until(bench, first_succeeded);
 }
 
 BENCH_SCRIPT(waits_ten_minutes)
@@ -1688,33 +1407,22 @@ VIRTUAL_BENCH_TEST(very_many_runs_that_wait_all_go_on)
     assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 0);
 }
 
-/* The copy comes first: without one the message stays. */
-VIRTUAL_BENCH_TEST(a_bad_message_stays_until_it_can_be_copied)
-{
-    workbench_put(bench, BENCH_QUEUE, "not json");
-    workbench_meets(bench, BENCH_PUT, 1, 5, BENCH_FAIL);
-    drain(bench);
-    assert_int_equal(service.result.poisoned, 1);
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
-}
-
 /* On a bound queue the body may look like the wake-up message of a run: where
  * there is none of that id, or with other arguments, it is the argument. */
 VIRTUAL_BENCH_TEST(a_wake_up_without_its_run_is_an_argument)
 {
-    char id[QUEUE_ID_MAX];
+    const char *id = workbench_put(bench, BENCH_BOUND, MESSAGE("nowhere"));
 
-    put_named(bench, BENCH_BOUND, MESSAGE("nowhere"), id);
     drain(bench);
-    assert_string_equal(workbench_state(bench, JOB, id), "succeeded");
-    assert_string_equal(workbench_state(bench, JOB, "nowhere"), "none");
+    expect_state(bench, id, "succeeded");
+    expect_state(bench, "nowhere", "none");
     workbench_put(bench, BENCH_QUEUE,
         "{\"job\":\"delete-channel\",\"args\":{\"channel\":\"Tennis\"},"
         "\"id\":\"taken\"}");
-    put_named(bench, BENCH_BOUND, MESSAGE("taken"), id);
+    id = workbench_put(bench, BENCH_BOUND, MESSAGE("taken"));
     drain(bench);
-    assert_string_equal(workbench_state(bench, JOB, "taken"), "succeeded");
-    assert_string_equal(workbench_state(bench, JOB, id), "succeeded");
+    expect_state(bench, "taken", "succeeded");
+    expect_state(bench, id, "succeeded");
     assert_int_equal(service.result.succeeded, 2);
 }
 
@@ -1737,66 +1445,55 @@ VIRTUAL_BENCH_TEST(a_queue_that_is_bound_since_wakes_the_runs_of_its_messages)
 
     bind_to_another_job(bench, both);
     for (size_t i = 0; TEST_EACH(i, bodies); i++) {
-        char id[QUEUE_ID_MAX];
+        const char *id = workbench_put(bench, BENCH_QUEUE, bodies[i]);
 
-        (void)snprintf(
-            id, sizeof(id), "%s", workbench_put(bench, BENCH_QUEUE, bodies[i]));
         if (i == 0)
-            strcpy(id, "r1");
+            id = "r1";
         assert_ok(workbench_store_run(bench, workbench_football(bench, id)));
         drain(bench);
-        assert_string_equal(workbench_state(bench, JOB, id), "succeeded");
+        expect_state(bench, id, "succeeded");
         assert_int_equal(bench->attempts, i + 1);
     }
     assert_int_equal(
         workbench_listed(bench, "archive-user", LEDGER_INDEX_ENDED), 0);
 }
 
-/* The run of a message. It is no orphan yet. */
-static void store_recent(struct workbench *bench, const char *id)
-{
-    struct ledger_run *run = workbench_football(bench, id);
-
-    run->updated_ticks = platform_wall_ticks();
-    assert_ok(workbench_store_run(bench, run));
-}
-
-/* Queue "work" was bound when its messages were put. Their runs stayed queued,
- * and nothing but a pass ten minutes later found them. */
+/* Queue "work" was bound when its messages were put. Their runs, no orphans
+ * yet, stayed queued, and nothing but a pass ten minutes later found them. */
 VIRTUAL_BENCH_TEST(
     a_queue_that_is_bound_no_more_wakes_the_runs_of_its_arguments)
 {
-    static const char *const bodies[] = {"Football", "Rm9vdGJhbGw="};
-    char id[QUEUE_ID_MAX];
+    static const struct {
+        const char *body;
+        bool is_woken;
+    } cases[] = {
+        {"Football", true}, {"Rm9vdGJhbGw=", true},
+        {"Tennis", false}, /* another argument is no message of the run */
+    };
 
-    for (size_t i = 0; TEST_EACH(i, bodies); i++) {
-        put_named(bench, BENCH_QUEUE, bodies[i], id);
-        store_recent(bench, id);
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
+        const char *id = workbench_put(bench, BENCH_QUEUE, cases[i].body);
+        unsigned before = bench->attempts;
+
+        leave_queued(bench, id, platform_wall_ticks());
         drain(bench);
-        assert_string_equal(workbench_state(bench, JOB, id), "succeeded");
-        assert_int_equal(bench->attempts, i + 1);
+        expect_state(bench, id, cases[i].is_woken ? "succeeded" : "queued");
+        assert_string_equal(workbench_state(bench, "-", id),
+            cases[i].is_woken ? "none" : "poisoned");
+        assert_int_equal(bench->attempts - before, cases[i].is_woken);
     }
-    /* Another argument is no message of the run. */
-    put_named(bench, BENCH_QUEUE, "Tennis", id);
-    store_recent(bench, id);
-    drain(bench);
-    assert_string_equal(workbench_state(bench, JOB, id), "queued");
-    assert_string_equal(workbench_state(bench, "-", id), "poisoned");
-    assert_int_equal(bench->attempts, 2);
 }
 
 VIRTUAL_BENCH_TEST(a_message_of_another_job_without_a_run_is_an_argument)
 {
+    const char *id = workbench_put(bench, BENCH_QUEUE, MESSAGE("nowhere"));
     struct job both[2];
-    char id[QUEUE_ID_MAX];
 
     bind_to_another_job(bench, both);
-    (void)snprintf(id, sizeof(id), "%s",
-        workbench_put(bench, BENCH_QUEUE, MESSAGE("nowhere")));
     drain(bench);
     assert_string_equal(
         workbench_state(bench, "archive-user", id), "succeeded");
-    assert_string_equal(workbench_state(bench, JOB, "nowhere"), "none");
+    expect_state(bench, "nowhere", "none");
 }
 
 /* ---- a job that is not configured any more ---- */
@@ -1818,22 +1515,6 @@ static bool gone_job_waits(struct workbench *bench)
     return strcmp(workbench_state(bench, "gone-job", "r1"), "waiting") == 0;
 }
 
-BENCH_TEST(a_run_whose_job_was_removed_is_held)
-{
-    struct ledger_run *run;
-
-    leave_run_of_gone_job(bench, LEDGER_QUEUED);
-    workbench_put(bench, BENCH_QUEUE, "{\"job\":\"gone-job\",\"id\":\"r1\"}");
-    start(bench);
-    workbench_wait(bench, gone_job_waits);
-    stop();
-    assert_int_equal(service.result.poisoned, 0);
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
-    run = workbench_stored(bench, "gone-job", "r1");
-    assert_true(slice_is(run->waits_for, LEDGER_WAITS_FOR_DEFINITION));
-    assert_non_null(strstr(run->error.at, "not in the configuration"));
-}
-
 /* A newer version's, or none that can be read. */
 static void write_run_of_gone_job(
     struct workbench *bench, int32_t format, const char *state_text)
@@ -1851,8 +1532,8 @@ static void write_run_of_gone_job(
 }
 
 /* What is on BENCH_BOUND is done, and the ledger is not seen to again, as after
- * an outage. */
-static void goes_on(struct workbench *bench)
+ * an outage. So many messages of queue `work` are left, or poisoned. */
+static void goes_on(struct workbench *bench, int64_t left, int64_t poisoned)
 {
     bench->queues[1].job = NULL;
     start(bench);
@@ -1861,16 +1542,16 @@ static void goes_on(struct workbench *bench)
     workbench_wait(bench, first_succeeded);
     stop();
     assert_int_equal(bench->calls[BENCH_CREATE], 5); /* four of queues */
+    assert_int_equal(service.result.poisoned, poisoned);
+    expect_messages(bench, left, poisoned);
 }
 
 /* It was an outage of the ledger, every five seconds, for all queues. */
 VIRTUAL_BENCH_TEST(a_newer_run_of_a_removed_job_delays_no_other)
 {
     write_run_of_gone_job(bench, 99, "queued");
-    workbench_put(bench, BENCH_QUEUE, "{\"job\":\"gone-job\",\"id\":\"r1\"}");
-    goes_on(bench);
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 0);
+    workbench_put(bench, BENCH_QUEUE, GONE_JOB_MESSAGE);
+    goes_on(bench, 1, 0);
     assert_string_equal(workbench_state(bench, "gone-job", "r1"), "queued");
 }
 
@@ -1896,19 +1577,17 @@ static void write_full_run(struct workbench *bench, const char *job)
 VIRTUAL_BENCH_TEST(a_run_that_cannot_be_stored_delays_no_other)
 {
     static const char *const JOBS[] = {JOB, "gone-job"};
-    char *text;
 
     for (size_t i = 0; i < 2; i++) {
-        write_full_run(bench, JOBS[i]);
-        text = mem_format("{\"job\":\"%s\",\"args\":{\"channel\":"
-                          "\"Football\"},\"id\":\"full\"}",
+        char *text = mem_format("{\"job\":\"%s\",\"args\":{\"channel\":"
+                                "\"Football\"},\"id\":\"full\"}",
             JOBS[i]);
+
+        write_full_run(bench, JOBS[i]);
         workbench_put(bench, BENCH_QUEUE, text);
         mem_free(text);
     }
-    goes_on(bench);
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 2);
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 0);
+    goes_on(bench, 2, 0);
     for (size_t i = 0; i < 2; i++)
         assert_string_equal(workbench_state(bench, JOBS[i], "full"), "queued");
 }
@@ -1918,34 +1597,29 @@ VIRTUAL_BENCH_TEST(a_run_whose_ledger_is_busy_delays_no_other)
 {
     workbench_meets(bench, BENCH_BATCH, 1, 2, BENCH_THROTTLE);
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r2"));
-    goes_on(bench);
-    assert_string_equal(workbench_state(bench, JOB, "r2"), "succeeded");
+    goes_on(bench, 0, 0);
+    expect_state(bench, "r2", "succeeded");
 }
 
 VIRTUAL_BENCH_TEST(an_unknown_job_whose_ledger_is_busy_delays_no_other)
 {
     workbench_meets(bench, BENCH_GET, 1, 2, BENCH_THROTTLE);
     workbench_put(bench, BENCH_QUEUE, "{\"job\":\"gone-job\",\"id\":\"r2\"}");
-    goes_on(bench);
-    assert_int_equal(service.result.poisoned, 1);
+    goes_on(bench, 0, 1);
 }
 
 VIRTUAL_BENCH_TEST(a_message_for_what_is_no_run_is_poisoned)
 {
     write_run_of_gone_job(bench, 1, NULL);
-    workbench_put(bench, BENCH_QUEUE, "{\"job\":\"gone-job\",\"id\":\"r1\"}");
-    goes_on(bench);
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
+    workbench_put(bench, BENCH_QUEUE, GONE_JOB_MESSAGE);
+    goes_on(bench, 0, 1);
 }
 
 /* No run can have such a name: the ledger is not asked. */
 VIRTUAL_BENCH_TEST(a_message_of_a_job_that_no_ledger_can_name_is_poisoned)
 {
     workbench_put(bench, BENCH_QUEUE, "{\"job\":\"gone/job\",\"id\":\"r1\"}");
-    goes_on(bench);
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
+    goes_on(bench, 0, 1);
 }
 
 /* Deleted, or rights that are missing: the message comes again. */
@@ -1953,9 +1627,7 @@ VIRTUAL_BENCH_TEST(a_poison_queue_that_takes_nothing_delays_no_other)
 {
     workbench_put(bench, BENCH_QUEUE, "not json");
     workbench_meets(bench, BENCH_PUT, ALWAYS, BENCH_LOCK);
-    goes_on(bench);
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
-    assert_int_equal(service.result.poisoned, 0);
+    goes_on(bench, 1, 0);
 }
 
 /* After 5, 10, 15 ... s: at 0, 5, 15, 30, 50, 75 and 105 s. */
@@ -1968,44 +1640,38 @@ VIRTUAL_BENCH_TEST(a_message_that_cannot_be_poisoned_comes_ever_later)
     stop();
     assert_in_range(bench->calls[BENCH_PUT], 5, 7);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
+    bench->fate_count = 0;
+    drain(bench);
+    assert_int_equal(service.result.poisoned, 1);
 }
 
 VIRTUAL_BENCH_TEST(a_paused_run_of_a_removed_job_needs_no_message)
 {
     leave_run_of_gone_job(bench, LEDGER_PAUSED);
-    workbench_put(bench, BENCH_QUEUE, "{\"job\":\"gone-job\",\"id\":\"r1\"}");
-    goes_on(bench);
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
+    workbench_put(bench, BENCH_QUEUE, GONE_JOB_MESSAGE);
+    goes_on(bench, 0, 0);
     assert_string_equal(workbench_state(bench, "gone-job", "r1"), "paused");
 }
 
 /* Held, with a message; paused, without one: the drain names them and ends. */
 BENCH_TEST(a_drain_does_not_wait_for_what_is_held_or_paused)
 {
-    struct ledger_run *run;
-
     leave_run_of_gone_job(bench, LEDGER_QUEUED);
-    workbench_put(bench, BENCH_QUEUE, "{\"job\":\"gone-job\",\"id\":\"r1\"}");
+    workbench_put(bench, BENCH_QUEUE, GONE_JOB_MESSAGE);
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
-    run = workbench_new_run(bench);
-    run->job = slice_of(JOB);
-    run->id = slice_of("r2");
-    run->state = LEDGER_PAUSED;
-    assert_ok(workbench_store_run(bench, run));
-    start_drain(bench);
-    finish();
-    assert_ok(service.outcome);
+    leave_run(bench, "r2", LEDGER_PAUSED);
+    drain_partly(bench);
     assert_int_equal(service.result.succeeded, 1);
     assert_int_equal(service.result.left, 2);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
-    assert_string_equal(workbench_state(bench, JOB, "r2"), "paused");
+    expect_state(bench, "r2", "paused");
     assert_int_equal(bench->attempts, 1);
 }
 
 BENCH_TEST(a_run_of_a_removed_job_that_has_ended_holds_no_message)
 {
     leave_run_of_gone_job(bench, LEDGER_CANCELLED);
-    workbench_put(bench, BENCH_QUEUE, "{\"job\":\"gone-job\",\"id\":\"r1\"}");
+    workbench_put(bench, BENCH_QUEUE, GONE_JOB_MESSAGE);
     drain(bench);
     assert_int_equal(service.result.poisoned, 1);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
@@ -2015,14 +1681,17 @@ BENCH_TEST(a_run_of_a_removed_job_that_has_ended_holds_no_message)
  * arguments. */
 BENCH_TEST(a_bound_queue_holds_the_wake_up_of_a_removed_job)
 {
+    struct ledger_run *run;
+
     leave_run_of_gone_job(bench, LEDGER_QUEUED);
     workbench_put(
         bench, BENCH_BOUND, "{\"job\":\"gone-job\",\"args\":{},\"id\":\"r1\"}");
-    start(bench);
-    workbench_wait(bench, gone_job_waits);
-    stop();
+    serve_until(bench, gone_job_waits);
     assert_int_equal(workbench_count(bench, BENCH_BOUND), 1);
     assert_int_equal(bench->attempts, 0);
+    run = workbench_stored(bench, "gone-job", "r1");
+    assert_true(slice_is(run->waits_for, LEDGER_WAITS_FOR_DEFINITION));
+    assert_non_null(strstr(run->error.at, "not in the configuration"));
 }
 
 BENCH_TEST(other_arguments_are_no_wake_up_of_a_removed_job)
