@@ -512,41 +512,64 @@ BENCH_TEST(who_may_not_create_uses_what_is_there)
 
 /* ---- reload, the manager ---- */
 
-static struct workbench *reload_bench;
-static struct definition reload_definition;
-static struct setup reload_setup;
-static struct setup_queue reload_queue;
+/* What the next reload reads. */
+static struct {
+    struct definition definition;
+    struct setup setup;
+    struct setup_queue queue;
+    struct job_stores stores;
+    struct bench_store store;
+    struct store *list[1]; /* of stores, with names */
+    const char *names[1];
+} next;
 
-/* With queue "another" alone. */
-static struct definition *read_again(void *context)
+static const struct setup_queue another = {
+    .name = "another", .poison_queue = "another-poison"};
+
+/* At first it is what is there; the caller changes it, before the start. */
+static struct setup *prepare(struct workbench *bench)
 {
-    reload_bench = context;
-    reload_queue = (struct setup_queue){
-        .name = "another", .poison_queue = "another-poison"};
-    reload_setup = reload_bench->setup;
-    reload_setup.queues = &reload_queue;
-    reload_setup.queue_count = 1;
-    /* Not a copy of the whole: slots count references at the same time, and
-     * is_reloaded() looks at them. */
-    reload_definition.jobs = reload_bench->definition.jobs;
-    reload_definition.stores = reload_bench->definition.stores;
-    reload_definition.setup = &reload_setup;
-    atomic_store(&reload_definition.references, 1);
-    return &reload_definition;
+    next.setup = bench->setup;
+    next.list[0] = bench->store;
+    next.names[0] = bench->store_names[0];
+    next.stores = (struct job_stores){
+        .count = 1, .names = next.names, .stores = next.list};
+    next.definition.jobs = bench->definition.jobs;
+    next.definition.stores = &next.stores;
+    next.definition.setup = &next.setup;
+    return &next.setup;
+}
+
+static void prepare_queue(struct workbench *bench, struct setup_queue queue)
+{
+    struct setup *setup = prepare(bench);
+
+    next.queue = queue;
+    setup->queues = &next.queue;
+    setup->queue_count = 1;
+}
+
+static struct definition *read_next(void *context)
+{
+    atomic_store(&next.definition.references, 1);
+    return &next.definition;
+}
+
+static struct definition *cannot_be_read(void *context)
+{
+    return NULL;
 }
 
 static bool is_reloaded(struct workbench *bench)
 {
-    return atomic_load(&reload_definition.references) > 1;
+    return atomic_load(&next.definition.references) > 1;
 }
 
-/* Start it, and have it read its configuration by reload once condition holds,
- * if there is one. */
-static void start_and_reload(struct workbench *bench,
-    bool (*condition)(struct workbench *bench),
-    struct definition *(*reload)(void *context))
+/* Start it, and have it reload what was prepared, once condition holds. */
+static void start_and_reload(
+    struct workbench *bench, bool (*condition)(struct workbench *bench))
 {
-    start_as(bench, (struct consumer_options){.reload = reload});
+    start_as(bench, (struct consumer_options){.reload = read_next});
     if (condition)
         workbench_wait(bench, condition);
     consumer_reload(service.consumer);
@@ -563,7 +586,8 @@ BENCH_TEST(a_reload_serves_new_queues_and_keeps_running_runs)
 {
     bench->script = first_waits_for_gate;
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
-    start_and_reload(bench, one_running, read_again);
+    prepare_queue(bench, another);
+    start_and_reload(bench, one_running);
     workbench_put(bench, "another", MESSAGE("r2"));
     workbench_wait(bench, second_succeeded);
     /* The first run still holds the definition it began under. */
@@ -572,7 +596,7 @@ BENCH_TEST(a_reload_serves_new_queues_and_keeps_running_runs)
     workbench_wait(bench, both_succeeded);
     stop();
     assert_int_equal(atomic_load(&bench->definition.references), 1);
-    assert_int_equal(atomic_load(&reload_definition.references), 0);
+    assert_int_equal(atomic_load(&next.definition.references), 0);
 }
 
 static _Atomic bool refuses_writes;
@@ -612,7 +636,8 @@ BENCH_TEST(an_outage_of_a_former_configuration_stops_no_messages)
     bench->fault = refuse_writes;
     bench->setup.visibility_timeout_s = 2;
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
-    start_and_reload(bench, one_running, read_again);
+    prepare_queue(bench, another);
+    start_and_reload(bench, one_running);
     workbench_put(bench, "another", MESSAGE("r2"));
     workbench_wait(bench, second_succeeded);
     workbench_log_begin();
@@ -627,41 +652,9 @@ BENCH_TEST(an_outage_of_a_former_configuration_stops_no_messages)
     stop();
 }
 
-static struct definition *read_again_alike(void *context)
-{
-    (void)read_again(context);
-    reload_setup.queues = reload_bench->setup.queues;
-    reload_setup.queue_count = reload_bench->setup.queue_count;
-    return &reload_definition;
-}
-
-static struct definition *read_again_with_5_slots(void *context)
-{
-    (void)read_again_alike(context);
-    reload_setup.slots = 5;
-    return &reload_definition;
-}
-
-static struct definition *read_again_with_1_slot(void *context)
-{
-    (void)read_again_alike(context);
-    reload_setup.slots = 1;
-    return &reload_definition;
-}
-
 static bool five_run(struct workbench *bench)
 {
     return running(bench) == 5;
-}
-
-/* Queue "work" is bound to a job since. */
-static struct definition *read_again_bound(void *context)
-{
-    (void)read_again(context);
-    reload_queue = (struct setup_queue){.name = BENCH_QUEUE,
-        .poison_queue = BENCH_QUEUE "-poison",
-        .job = &reload_bench->job};
-    return &reload_definition;
 }
 
 static bool is_judged(struct workbench *bench)
@@ -670,14 +663,13 @@ static bool is_judged(struct workbench *bench)
 }
 
 /* How often the log of a reload has text. */
-static unsigned log_of_reload(struct workbench *bench,
-    struct definition *(*reload)(void *context), const char *text)
+static unsigned log_of_reload(struct workbench *bench, const char *text)
 {
     workbench_log_begin();
-    start_and_reload(bench, NULL, reload);
+    start_and_reload(bench, NULL);
     workbench_wait(bench, is_judged);
     stop();
-    assert_int_equal(atomic_load(&reload_definition.references), 0);
+    assert_int_equal(atomic_load(&next.definition.references), 0);
     return workbench_log_end(text);
 }
 
@@ -685,77 +677,73 @@ static unsigned log_of_reload(struct workbench *bench,
 
 BENCH_TEST(a_reload_warns_of_a_queue_that_is_bound_otherwise)
 {
-    assert_int_equal(log_of_reload(bench, read_again_bound,
-                         WERE_READ "as JSON messages of any job; from now on "
-                                   "they are read as the argument of job "
-                                   "delete-channel, in plain text, also those "
-                                   "that are in the queue already"),
+    prepare_queue(bench, (struct setup_queue){.name = BENCH_QUEUE,
+                             .poison_queue = BENCH_QUEUE "-poison",
+                             .job = &bench->job});
+    assert_int_equal(
+        log_of_reload(bench,
+            WERE_READ "as JSON messages of any job; from now on they are read "
+                      "as the argument of job delete-channel, in plain text, "
+                      "also those that are in the queue already"),
         1);
 }
 
 BENCH_TEST(a_reload_with_the_same_queues_warns_of_none)
 {
-    assert_int_equal(log_of_reload(bench, read_again_alike, WERE_READ), 0);
+    (void)prepare(bench);
+    assert_int_equal(log_of_reload(bench, WERE_READ), 0);
 }
 
 /* ---- a reload, and the store of the ledger ---- */
 
-static struct bench_store reload_store;
-static struct store *reload_list[1];
-static const char *reload_names[1];
-static struct job_stores reload_stores;
-
-/* The store has another name, "second". */
-static struct definition *read_again_renamed(void *context)
+/* The store of the ledger is next.store, and is called "second". */
+static void prepare_store(struct workbench *bench)
 {
-    (void)read_again_alike(context);
-    reload_list[0] = &reload_store.store;
-    reload_names[0] = "second";
-    reload_stores = reload_bench->stores;
-    reload_stores.stores = reload_list;
-    reload_stores.names = reload_names;
-    reload_definition.stores = &reload_stores;
-    return &reload_definition;
+    (void)prepare(bench);
+    next.list[0] = &next.store.store;
+    next.names[0] = "second";
 }
 
 BENCH_TEST(a_reload_with_another_ledger_is_refused)
 {
-    workbench_open_store(bench, "second", &reload_store);
+    prepare_store(bench);
+    workbench_open_store(bench, "second", &next.store);
     assert_int_equal(
-        log_of_reload(bench, read_again_renamed,
+        log_of_reload(bench,
             "error worker: the new configuration is refused, and the old one "
             "stays: store 'second' is another account or file than that of the "
             "ledger, store 'main' so far: runs, closed jobs and locks do not "
             "move; restart the worker if another ledger is meant"),
         1);
-    store_close(reload_store.inner);
+    store_close(next.store.inner);
 }
 
 BENCH_TEST(a_reload_may_rename_the_store_of_the_ledger)
 {
+    prepare_store(bench);
     bench->wrapped.store.capabilities.identity = "file";
-    reload_store = bench->wrapped;
-    reload_store.store.name = "second";
-    assert_int_equal(
-        log_of_reload(bench, read_again_renamed, "configuration reloaded"), 1);
+    next.store = bench->wrapped;
+    next.store.store.name = "second";
+    assert_int_equal(log_of_reload(bench, "configuration reloaded"), 1);
 }
 
 /* The ledger's account is reached by another host name, a private endpoint for
  * example. */
 BENCH_TEST(a_reload_may_name_another_host_of_the_ledgers_account)
 {
+    prepare_store(bench);
     bench->wrapped.store.capabilities.cloud_account = "account@cloud";
-    reload_store = bench->wrapped;
-    reload_store.store.capabilities.identity = "account.private.example.com";
-    assert_int_equal(
-        log_of_reload(bench, read_again_renamed, "configuration reloaded"), 1);
+    next.store = bench->wrapped;
+    next.store.store.capabilities.identity = "account.private.example.com";
+    assert_int_equal(log_of_reload(bench, "configuration reloaded"), 1);
 }
 
 BENCH_TEST(a_reload_with_more_slots_starts_more_runs)
 {
     bench->script = waits_for_gate;
     put_numbers(bench, 7);
-    start_and_reload(bench, two_running, read_again_with_5_slots);
+    prepare(bench)->slots = 5;
+    start_and_reload(bench, two_running);
     workbench_wait(bench, five_run);
     stop();
     assert_ok(service.outcome);
@@ -791,7 +779,8 @@ BENCH_TEST(a_reload_with_fewer_slots_lets_runs_end_and_starts_fewer)
     atomic_store(&most_later, 0);
     bench->script = counts_later_runs;
     put_numbers(bench, 6);
-    start_and_reload(bench, two_running, read_again_with_1_slot);
+    prepare(bench)->slots = 1;
+    start_and_reload(bench, two_running);
     workbench_wait(bench, is_reloaded);
     workbench_open_gate(bench);
     workbench_wait(bench, queue_is_empty);
@@ -799,11 +788,12 @@ BENCH_TEST(a_reload_with_fewer_slots_lets_runs_end_and_starts_fewer)
     assert_int_equal(atomic_load(&most_later), 1);
 }
 
-static struct definition *read_again_with_2_s(void *context)
+static bool old_timeout_is_used(struct workbench *bench)
 {
-    (void)read_again(context);
-    reload_setup.visibility_timeout_s = 2;
-    return &reload_definition;
+    bool is;
+
+    workbench_locked(bench, is = bench->hidden_s == 60);
+    return is && first_succeeded(bench);
 }
 
 static bool new_timeouts_are_used(struct workbench *bench)
@@ -818,21 +808,11 @@ static bool new_timeouts_are_used(struct workbench *bench)
 
 BENCH_TEST(a_reload_takes_the_new_timeouts)
 {
-    int64_t hidden_s;
-
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
-    start_as(bench, (struct consumer_options){.reload = read_again_with_2_s});
-    workbench_wait(bench, first_succeeded);
-    workbench_locked(bench, hidden_s = bench->hidden_s); /* slots still poll */
-    assert_int_equal(hidden_s, 60);
-    consumer_reload(service.consumer);
+    prepare(bench)->visibility_timeout_s = 2;
+    start_and_reload(bench, old_timeout_is_used);
     workbench_wait(bench, new_timeouts_are_used);
     stop();
-}
-
-static struct definition *cannot_be_read(void *context)
-{
-    return NULL;
 }
 
 /* The service manager that a test plays. */
@@ -1257,48 +1237,24 @@ VIRTUAL_BENCH_TEST(a_store_that_can_never_be_used_is_said_at_the_start)
     consumer_free(NULL);
 }
 
-static struct definition *read_without_store(void *context)
-{
-    (void)read_again(context);
-    reload_setup.store = 7;
-    return &reload_definition;
-}
-
-/* Cosmos DB's. */
-static struct definition *read_without_queues(void *context)
-{
-    static struct store store;
-    static struct store *list[] = {&store};
-    static struct job_stores stores;
-    struct workbench *bench = context;
-
-    (void)read_again(bench);
-    store = *bench->store;
-    store.capabilities.has_queues = false;
-    stores = bench->stores;
-    stores.stores = list;
-    reload_definition.stores = &stores;
-    return &reload_definition;
-}
-
 VIRTUAL_BENCH_TEST(a_configuration_that_cannot_be_used_leaves_the_old_one)
 {
-    static const struct {
-        const char *name;
-        struct definition *(*reload)(void *context);
-    } cases[] = {
-        {"it cannot be read", cannot_be_read},
-        {"the worker has no store", read_without_store},
-        {"its store has no queues", read_without_queues},
-    };
+    static const char *const names[] = {
+        "it cannot be read", "the worker has no store", "no queues"};
+    struct store cosmos = *bench->store;
 
+    cosmos.capabilities.has_queues = false;
     for (unsigned i = 0; i < 3; i++) {
-        test_case("%s", cases[i].name);
-        start_and_reload(bench, NULL, cases[i].reload);
+        test_case("%s", names[i]);
+        prepare(bench)->store = i == 1 ? 7 : 0;
+        next.list[0] = i == 2 ? &cosmos : bench->store;
+        start_as(bench, (struct consumer_options){
+                            .reload = i == 0 ? cannot_be_read : read_next});
+        consumer_reload(service.consumer);
         virtual_sleep(5000);
         assert_int_equal(atomic_load(&accepted_reloads), 0);
         assert_int_equal(atomic_load(&refused_reloads), 1);
-        assert_int_equal(atomic_load(&reload_definition.references), 0);
+        assert_int_equal(atomic_load(&next.definition.references), 0);
         workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
         virtual_sleep(1000);
         stop();
@@ -1306,26 +1262,16 @@ VIRTUAL_BENCH_TEST(a_configuration_that_cannot_be_used_leaves_the_old_one)
     }
 }
 
-static unsigned reloads;
-
-/* Other slots, other request threads, another ceiling: one after the other. */
-static struct definition *read_other_places(void *context)
-{
-    (void)read_again(context);
-    reload_setup.slots += reloads == 0;
-    reload_setup.requests += reloads == 1;
-    reload_setup.max_entities_per_second += reloads == 2;
-    reloads++;
-    return &reload_definition;
-}
-
 VIRTUAL_BENCH_TEST(other_slots_requests_and_ceilings_need_no_restart)
 {
-    reloads = 0;
-    for (unsigned i = 1; i <= 3; i++) {
-        start_and_reload(bench, NULL, read_other_places);
+    for (unsigned i = 0; i < 3; i++) {
+        struct setup *setup = prepare(bench);
+
+        setup->slots += i == 0;
+        setup->requests += i == 1;
+        setup->max_entities_per_second += i == 2;
+        start_and_reload(bench, NULL);
         virtual_sleep(5000);
-        assert_int_equal(reloads, i);
         assert_int_equal(atomic_load(&accepted_reloads), 1);
         stop();
     }
@@ -1333,7 +1279,8 @@ VIRTUAL_BENCH_TEST(other_slots_requests_and_ceilings_need_no_restart)
 
 VIRTUAL_BENCH_TEST(without_anything_to_read_a_reload_is_nothing)
 {
-    start_and_reload(bench, NULL, NULL);
+    start(bench);
+    consumer_reload(service.consumer);
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
     workbench_wait(bench, first_succeeded);
     stop();
