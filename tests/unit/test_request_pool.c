@@ -5,7 +5,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "tests/support/fast_platform.h"
@@ -29,7 +28,8 @@ struct scene {
     pthread_t threads[64];
     struct request_pool *pool;
     struct pool_client *client;
-    struct deadline deadline; /* for scene_deadline() */
+    struct pool_client *others[3]; /* see another() */
+    struct deadline deadline;      /* for scene_deadline() */
 };
 
 struct job {
@@ -48,22 +48,34 @@ struct job {
     bool reached; /* another request was sent to that service */
 };
 
+static void begin_pool(struct scene *scene, unsigned count, int64_t rate)
+{
+    scene->pool = request_pool_new(count, rate);
+    scene->client = pool_client_new(scene->pool, NULL);
+}
+
+static void end_pool(struct scene *scene)
+{
+    for (size_t i = 0; i < 3; i++)
+        if (scene->others[i])
+            pool_client_free(scene->others[i]);
+    memset(scene->others, 0, sizeof(scene->others));
+    pool_client_free(scene->client);
+    request_pool_free(scene->pool);
+}
+
 static void scene_init(struct scene *scene)
 {
-    *scene = (struct scene){0};
     platform_mutex_init(&scene->mutex);
     platform_cond_init(&scene->changed);
-    scene->pool = request_pool_new(4, 0);
-    scene->client = pool_client_new(scene->pool, NULL);
+    begin_pool(scene, 4, 0);
 }
 
 /* Another pool in place of that, with so many requests at a time. */
 static void scene_places(struct scene *scene, unsigned count)
 {
-    pool_client_free(scene->client);
-    request_pool_free(scene->pool);
-    scene->pool = request_pool_new(count, 0);
-    scene->client = pool_client_new(scene->pool, NULL);
+    end_pool(scene);
+    begin_pool(scene, count, 0);
 }
 
 /* Another client in place of that, whose requests start before the deadline. */
@@ -73,10 +85,19 @@ static void scene_deadline(struct scene *scene)
     scene->client = pool_client_new(scene->pool, &scene->deadline);
 }
 
+/* Another client beside that. */
+static struct pool_client *another(struct scene *scene)
+{
+    size_t at = 0;
+
+    while (scene->others[at])
+        at++;
+    return scene->others[at] = pool_client_new(scene->pool, NULL);
+}
+
 static void scene_done(struct scene *scene)
 {
-    pool_client_free(scene->client);
-    request_pool_free(scene->pool);
+    end_pool(scene);
     platform_cond_done(&scene->changed);
     platform_mutex_done(&scene->mutex);
 }
@@ -89,20 +110,19 @@ static void open_gate(struct scene *scene)
     platform_unlock(&scene->mutex);
 }
 
-static void wait_for_running(struct scene *scene, unsigned count)
+/* Wait until a count of the scene is as high as that. */
+static void wait_for(struct scene *scene, const unsigned *what, unsigned count)
 {
     platform_lock(&scene->mutex);
-    while (scene->running < count)
+    while (*what < count)
         platform_wait(&scene->changed, &scene->mutex, PLATFORM_NEVER);
     platform_unlock(&scene->mutex);
 }
 
-static void wait_for_exchanges(struct scene *scene, unsigned count)
+static void sleep_until(int64_t at_ms)
 {
-    platform_lock(&scene->mutex);
-    while (scene->attempts < count)
-        platform_wait(&scene->changed, &scene->mutex, PLATFORM_NEVER);
-    platform_unlock(&scene->mutex);
+    while (platform_boot_ms() < at_ms)
+        (void)usleep(1000);
 }
 
 static enum tw_err answer(const struct job *job, struct exchange *exchange)
@@ -125,12 +145,11 @@ static enum tw_err answer(const struct job *job, struct exchange *exchange)
 static bool hang(struct exchange *exchange)
 {
     int64_t until_ms = platform_boot_ms() + 5000;
-    struct timespec pause = {0, 1000000};
 
     while (platform_boot_ms() < until_ms) {
         if (exchange->gives_up && exchange->gives_up(exchange->context, false))
             return true;
-        nanosleep(&pause, NULL);
+        (void)usleep(1000);
     }
     return false;
 }
@@ -194,13 +213,61 @@ static struct job job_answered(
 /* A task whose first try gets "busy" and a Retry-After of 5 s. */
 static struct job job_that_is_tried_twice(struct scene *scene, char name)
 {
-    struct job job = job_of(scene, name);
+    struct job job = JOB_ANSWERED(scene, name, TW_BUSY, TW_OK);
 
-    job.answers[0] = TW_BUSY;
-    job.answers[1] = TW_OK;
-    job.answer_count = 2;
     job.hint_ms = 5000;
     return job;
+}
+
+/* A task that is always told "busy", and to wait an hour for the next try. */
+static struct job job_that_waits(struct scene *scene, char name)
+{
+    struct job job = JOB_ANSWERED(scene, name, TW_BUSY);
+
+    job.hint_ms = HOUR_MS;
+    return job;
+}
+
+static void submit(struct pool_client *client, struct job *jobs, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        request_pool_submit(client, &jobs[i].task);
+}
+
+static void wait_for_end(
+    struct pool_client *client, struct job *jobs, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        request_pool_wait(client, &jobs[i].task);
+}
+
+/* Submit it, and wait until it was tried once. */
+static void submit_and_try(struct scene *scene, struct job *job)
+{
+    unsigned attempts = scene->attempts;
+
+    submit(scene->client, job, 1);
+    wait_for(scene, &scene->attempts, attempts + 1);
+}
+
+static enum tw_err call(struct scene *scene, struct job *job)
+{
+    return request_pool_call(scene->client, &job->task);
+}
+
+static void expect_end(
+    const struct job *job, enum tw_err outcome, unsigned tries)
+{
+    assert_int_equal(job->task.outcome, outcome);
+    assert_int_equal(job->task.retry.tries, tries);
+}
+
+/* Make the call, which ends like that after so many tries. */
+static void expect_call(
+    struct scene *scene, struct job *job, enum tw_err outcome, unsigned tries)
+{
+    assert_int_equal(call(scene, job), outcome);
+    assert_int_equal(job->task.retry.tries, tries);
 }
 
 TEST_FIXTURE(scene, struct scene, scene_init, scene_done)
@@ -208,14 +275,63 @@ TEST_FIXTURE(scene, struct scene, scene_init, scene_done)
 #define SCENE_TEST(name)                                                       \
     TEST_WITH(name, scene_set_up, scene_tear_down, struct scene *scene)
 
-SCENE_TEST(busy_is_tried_a_few_times)
+SCENE_TEST(a_call_is_tried_so_often)
 {
-    struct job job = JOB_ANSWERED(scene, 'a', TW_BUSY);
+    static const struct {
+        const char *name;
+        enum tw_err answers[8];
+        unsigned count;
+        int http_status;
+        bool breaker_open, read;
+        enum tw_err outcome;
+        unsigned tries;
+    } cases[] = {
+        {"busy: a few times", {TW_BUSY}, 1, 0, false, false, TW_BUSY,
+            RETRY_TRIES},
+        {"busy may pass", {TW_BUSY, TW_BUSY, TW_OK}, 3, 0, false, false, TW_OK,
+            3},
+        /* However often a run is throttled, it continues more slowly. */
+        {"throttled: no failed try",
+            {TW_BUSY, TW_BUSY, TW_BUSY, TW_BUSY, TW_BUSY, TW_BUSY, TW_BUSY,
+                TW_OK},
+            8, 503, false, false, TW_OK, 8},
+        {"behind an open circuit breaker: once", {TW_BUSY}, 1, 0, true, false,
+            TW_BUSY, 1},
+        {"an unknown write: once", {TW_UNKNOWN, TW_OK}, 2, 0, false, false,
+            TW_UNKNOWN, 1},
+        {"an unknown read: again", {TW_UNKNOWN, TW_OK}, 2, 0, false, true,
+            TW_OK, 2},
+    };
 
-    assert_int_equal(request_pool_call(scene->client, &job.task), TW_BUSY);
-    assert_int_equal(job.task.retry.tries, RETRY_TRIES);
-    assert_int_equal(request_pool_requests(scene->client), RETRY_TRIES);
-    assert_string_equal(job.task.last.err.text, "as the test wants");
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
+        struct job job =
+            job_answered(scene, 'a', cases[i].answers, cases[i].count);
+
+        test_case("%s", cases[i].name);
+        scene_places(scene, 4);
+        job.http_status = cases[i].http_status;
+        job.breaker_open = cases[i].breaker_open;
+        job.task.repeatable = cases[i].read;
+        expect_call(scene, &job, cases[i].outcome, cases[i].tries);
+        assert_int_equal(request_pool_requests(scene->client), cases[i].tries);
+        assert_int_equal(request_pool_throttled(scene->client),
+            cases[i].http_status == 503 ? 7 : 0);
+        assert_string_equal(job.task.last.err.text,
+            cases[i].outcome == TW_OK ? "" : "as the test wants");
+    }
+}
+
+SCENE_TEST(refusals_are_final)
+{
+    static const enum tw_err final[] = {TW_NOT_FOUND, TW_CONFLICT, TW_REFUSED,
+        TW_INVALID, TW_TOO_LARGE, TW_STOPPED, TW_FULL};
+
+    for (size_t i = 0; TEST_EACH(i, final); i++) {
+        struct job job = JOB_ANSWERED(scene, 'a', final[i]);
+
+        job.task.repeatable = true;
+        expect_call(scene, &job, final[i], 1);
+    }
 }
 
 /* As after reloads: one request at a time, then three, then one again. */
@@ -228,21 +344,17 @@ SCENE_TEST(the_number_in_flight_may_change)
         jobs[i] = job_of(scene, 'a');
         jobs[i].holds_on = i < 4;
     }
-    for (int i = 0; i < 4; i++)
-        request_pool_submit(scene->client, &jobs[i].task);
-    wait_for_running(scene, 1);
+    submit(scene->client, jobs, 4);
+    wait_for(scene, &scene->running, 1);
     request_pool_set_count(scene->pool, 3);
-    wait_for_running(scene, 3);
+    wait_for(scene, &scene->running, 3);
     assert_int_equal(scene->most_running, 3);
     request_pool_set_count(scene->pool, 1);
     open_gate(scene);
-    for (int i = 0; i < 4; i++)
-        request_pool_wait(scene->client, &jobs[i].task);
+    wait_for_end(scene->client, jobs, 4);
     scene->most_running = 0;
-    for (int i = 4; i < 8; i++)
-        request_pool_submit(scene->client, &jobs[i].task);
-    for (int i = 4; i < 8; i++)
-        request_pool_wait(scene->client, &jobs[i].task);
+    submit(scene->client, jobs + 4, 4);
+    wait_for_end(scene->client, jobs + 4, 4);
     assert_int_equal(scene->most_running, 1);
 }
 
@@ -250,21 +362,17 @@ SCENE_TEST(the_number_in_flight_may_change)
  * 0.8 s between the tries. */
 static unsigned tries_of_unsent(struct scene *scene, bool reached)
 {
-    struct request_pool *request_pool = request_pool_new(4, 0);
-    struct pool_client *client = pool_client_new(request_pool, NULL);
-    struct job first = job_of(scene, 'a'), job = job_of(scene, 'b');
+    struct job first = job_of(scene, 'a');
+    struct job job = JOB_ANSWERED(scene, 'b', TW_BUSY);
 
-    request_pool_reach_until(client, platform_boot_ms() + 2000);
+    scene_places(scene, 4);
+    request_pool_reach_until(scene->client, platform_boot_ms() + 2000);
     first.reached = true; /* a request to another service */
-    assert_ok(request_pool_call(client, &first.task));
+    assert_ok(call(scene, &first));
     job.reached = reached;
-    job.answers[0] = TW_BUSY;
-    job.answer_count = 1;
     job.hint_ms = 800;
     job.unsent = true;
-    assert_int_equal(request_pool_call(client, &job.task), TW_BUSY);
-    pool_client_free(client);
-    request_pool_free(request_pool);
+    assert_int_equal(call(scene, &job), TW_BUSY);
     return job.task.retry.tries;
 }
 
@@ -286,21 +394,16 @@ SCENE_TEST(what_was_never_reached_is_soon_given_up)
  * requests. */
 SCENE_TEST(a_stop_of_the_process_ends_what_waits_for_a_try)
 {
-    struct job waiting, late;
+    struct job waiting = job_that_waits(scene, 'a');
+    struct job late = JOB_ANSWERED(scene, 'b', TW_BUSY);
+    struct job last = job_of(scene, 'c');
 
-    waiting = JOB_ANSWERED(scene, 'a', TW_BUSY);
-    waiting.hint_ms = HOUR_MS;
-    request_pool_submit(scene->client, &waiting.task);
-    wait_for_exchanges(scene, 1);
+    submit_and_try(scene, &waiting);
     stop_ask();
     request_pool_wait(scene->client, &waiting.task);
-    assert_int_equal(waiting.task.outcome, TW_STOPPED);
-    assert_int_equal(waiting.task.retry.tries, 1);
-    late = JOB_ANSWERED(scene, 'b', TW_BUSY);
-    assert_int_equal(request_pool_call(scene->client, &late.task), TW_STOPPED);
-    assert_int_equal(late.task.retry.tries, 1);
-    late = job_of(scene, 'c');
-    assert_ok(request_pool_call(scene->client, &late.task));
+    expect_end(&waiting, TW_STOPPED, 1);
+    expect_call(scene, &late, TW_STOPPED, 1);
+    assert_ok(call(scene, &last));
     stop_forget();
 }
 
@@ -309,29 +412,26 @@ SCENE_TEST(a_stop_of_the_process_ends_what_waits_for_a_try)
  * another run continues to wait. */
 SCENE_TEST(who_hurries_waits_for_no_try)
 {
-    struct pool_client *other = pool_client_new(scene->pool, NULL);
+    struct pool_client *other = another(scene);
+    struct job late = JOB_ANSWERED(scene, 'd', TW_BUSY, TW_OK);
     struct job jobs[3];
 
     for (size_t i = 0; i < 3; i++) {
-        jobs[i] = JOB_ANSWERED(scene, (char)('a' + i), TW_BUSY);
+        jobs[i] = job_that_waits(scene, (char)('a' + i));
         jobs[i].http_status = 503;
-        jobs[i].hint_ms = HOUR_MS;
     }
-    request_pool_submit(scene->client, &jobs[0].task);
-    request_pool_submit(other, &jobs[1].task);
-    wait_for_exchanges(scene, 2);
+    submit(scene->client, &jobs[0], 1);
+    submit(other, &jobs[1], 1);
+    wait_for(scene, &scene->attempts, 2);
     request_pool_hurry(scene->client, 20);
     request_pool_wait(scene->client, &jobs[0].task);
-    assert_int_equal(jobs[0].task.outcome, TW_STOPPED);
-    assert_int_equal(jobs[0].task.retry.tries, 2);
-    assert_int_equal(
-        request_pool_call(scene->client, &jobs[2].task), TW_STOPPED);
+    expect_end(&jobs[0], TW_STOPPED, 2);
+    assert_int_equal(call(scene, &jobs[2]), TW_STOPPED);
     assert_false(request_pool_done(other, &jobs[1].task));
     request_pool_hurry(scene->client, PLATFORM_NEVER);
-    jobs[2] = JOB_ANSWERED(scene, 'd', TW_BUSY, TW_OK);
-    jobs[2].hint_ms = 1;
-    assert_ok(request_pool_call(scene->client, &jobs[2].task));
-    pool_client_free(other);
+    late.hint_ms = 1;
+    assert_ok(call(scene, &late));
+    request_pool_cancel(other, &jobs[1].task);
 }
 
 /* A service that takes requests and responds to none: what is in flight is
@@ -343,151 +443,106 @@ SCENE_TEST(who_hurries_waits_for_no_response)
 
     write.hangs = read.hangs = true;
     read.task.repeatable = true;
-    request_pool_submit(scene->client, &write.task);
-    request_pool_submit(scene->client, &read.task);
-    wait_for_exchanges(scene, 2);
+    submit(scene->client, &write, 1);
+    submit(scene->client, &read, 1);
+    wait_for(scene, &scene->attempts, 2);
     request_pool_hurry(scene->client, 20);
     request_pool_wait(scene->client, &write.task);
     request_pool_wait(scene->client, &read.task);
     assert_int_equal(write.task.outcome, TW_UNKNOWN);
     assert_int_equal(read.task.outcome, TW_STOPPED);
-    assert_int_equal(request_pool_call(scene->client, &late.task), TW_STOPPED);
+    assert_int_equal(call(scene, &late), TW_STOPPED);
     assert_int_equal(scene->attempts, 2);
     request_pool_hurry(scene->client, PLATFORM_NEVER);
-    assert_ok(request_pool_call(scene->client, &late.task));
-}
-
-/* However often a run is throttled, it continues more slowly. */
-SCENE_TEST(throttling_counts_as_no_failed_try)
-{
-    struct job job = job_of(scene, 'a');
-
-    for (size_t i = 0; i < 7; i++)
-        job.answers[i] = TW_BUSY;
-    job.answers[7] = TW_OK;
-    job.answer_count = 8;
-    job.http_status = 503;
-    assert_ok(request_pool_call(scene->client, &job.task));
-    assert_int_equal(job.task.retry.tries, 8);
-    assert_int_equal(request_pool_throttled(scene->client), 7);
-}
-
-SCENE_TEST(behind_an_open_circuit_breaker_nothing_is_tried_again)
-{
-    struct job job = JOB_ANSWERED(scene, 'a', TW_BUSY);
-
-    job.breaker_open = true;
-    assert_int_equal(request_pool_call(scene->client, &job.task), TW_BUSY);
-    assert_int_equal(job.task.retry.tries, 1);
+    assert_ok(call(scene, &late));
 }
 
 /* Nothing was sent, so the missing response does not count for the silence of
  * the store. */
 SCENE_TEST(what_the_circuit_breaker_refuses_makes_no_store_silent)
 {
-    int64_t now_ms;
-    struct store store = {
-        .name = "away", .capabilities = {.late_writes = true}};
+    int64_t now_ms = platform_boot_ms();
+    struct store store = {.name = "away",
+        .capabilities = {.late_writes = true},
+        .silence = {.in_flight = 1,
+            .quiet_ms = now_ms - 5000,
+            .responded_ms = now_ms - 20000,
+            .slowest_ms = 5000}};
     struct store ledger = {.name = "ledger"};
-    struct job job;
+    struct job job = JOB_ANSWERED(scene, 'a', TW_BUSY);
 
     request_pool_watch_silence(scene->client, &ledger);
-    job = JOB_ANSWERED(scene, 'a', TW_BUSY);
     job.breaker_open = true;
     job.unsent = true;
     job.task.store = &store;
-    now_ms = platform_boot_ms();
-    store.silence = (struct silence){.in_flight = 1,
-        .quiet_ms = now_ms - 5000,
-        .responded_ms = now_ms - 20000,
-        .slowest_ms = 5000};
-    assert_int_equal(request_pool_call(scene->client, &job.task), TW_BUSY);
-    assert_true(store.silence.slowest_ms == 5000);
+    assert_int_equal(call(scene, &job), TW_BUSY);
+    assert_int_equal(store.silence.slowest_ms, 5000);
 }
 
 /* Returns how many entities the next page may request after six responses with
  * that status. */
-static unsigned page_after(int http_status)
+static unsigned page_after(struct scene *scene, int http_status)
 {
-    struct request_pool *request_pool = request_pool_new(4, 0);
-    struct pool_client *client = pool_client_new(request_pool, NULL);
     struct store store = {
         .name = "busy", .capabilities = {.late_writes = true}};
-    struct scene scene;
-    struct job job;
+    struct job job = JOB_ANSWERED(scene, 'a', TW_BUSY, TW_BUSY, TW_BUSY,
+        TW_BUSY, TW_BUSY, TW_BUSY, TW_OK);
+    struct job page = job_of(scene, 's');
 
-    scene_init(&scene);
-    job = job_of(&scene, 'a');
-    for (int i = 0; i < 6; i++)
-        job.answers[i] = TW_BUSY;
-    job.answers[6] = TW_OK;
-    job.answer_count = 7;
+    scene_places(scene, 4);
     job.http_status = http_status;
-    job.task.store = &store;
-    assert_ok(request_pool_call(client, &job.task));
-    job = job_of(&scene, 's');
-    job.task.store = &store;
-    job.task.scans = true;
-    assert_ok(request_pool_call(client, &job.task));
-    pool_client_free(client);
-    request_pool_free(request_pool);
-    scene_done(&scene);
-    return job.task.most;
+    job.task.store = page.task.store = &store;
+    assert_ok(call(scene, &job));
+    page.task.scans = true;
+    assert_ok(call(scene, &page));
+    return page.task.most;
 }
 
-TEST(refusals_limit_the_rate_of_an_account)
+SCENE_TEST(refusals_limit_the_rate_of_an_account)
 {
-    assert_in_range(page_after(409), 1, 1000);
-    assert_true(page_after(503) > 1000);
-    assert_true(page_after(429) > 1000);
-    assert_true(page_after(500) > 1000);
+    assert_in_range(page_after(scene, 409), 1, 1000);
+    assert_true(page_after(scene, 503) > 1000);
+    assert_true(page_after(scene, 429) > 1000);
+    assert_true(page_after(scene, 500) > 1000);
 }
 
 /* A task whose next try is due in an hour ends at once. */
 SCENE_TEST(an_open_circuit_breaker_ends_the_waits_of_others)
 {
     struct store store = {.name = "away"};
-    struct job waits, meets;
+    struct job waits = JOB_ANSWERED(scene, 'w', TW_BUSY, TW_REFUSED);
+    struct job meets = JOB_ANSWERED(scene, 'm', TW_BUSY);
 
-    waits = JOB_ANSWERED(scene, 'w', TW_BUSY, TW_REFUSED);
     waits.hint_ms = HOUR_MS;
-    waits.task.store = &store;
-    request_pool_submit(scene->client, &waits.task);
-    wait_for_exchanges(scene, 1);
-    meets = JOB_ANSWERED(scene, 'm', TW_BUSY);
+    waits.task.store = meets.task.store = &store;
+    submit_and_try(scene, &waits);
     meets.breaker_open = true;
-    meets.task.store = &store;
     while (!request_pool_done(scene->client, &waits.task))
-        assert_int_equal(
-            request_pool_call(scene->client, &meets.task), TW_BUSY);
-    assert_int_equal(waits.task.outcome, TW_REFUSED);
-    assert_int_equal(waits.task.retry.tries, 2);
+        assert_int_equal(call(scene, &meets), TW_BUSY);
+    expect_end(&waits, TW_REFUSED, 2);
 }
 
 /* Only the waits of clients whose requests would be refused too end. */
 SCENE_TEST(a_silent_store_ends_the_waits_of_runs)
 {
-    struct pool_client *person, *run;
     struct store store = {
         .name = "away", .capabilities = {.late_writes = true}};
     struct store ledger = {.name = "ledger"};
-    struct job jobs[2], meets, last;
+    struct job jobs[2], meets = job_of(scene, 'm'), last = job_of(scene, 'l');
+    struct pool_client *run;
 
     scene_places(scene, 1);
-    person = pool_client_new(scene->pool, NULL);
-    run = pool_client_new(scene->pool, NULL);
+    run = another(scene);
     request_pool_watch_silence(run, &ledger);
     for (int i = 0; i < 2; i++) {
-        jobs[i] = JOB_ANSWERED(scene, 'w', TW_BUSY);
+        jobs[i] = job_that_waits(scene, 'w');
         jobs[i].http_status = 503;
-        jobs[i].hint_ms = HOUR_MS;
         jobs[i].task.store = &store;
-        request_pool_submit(i == 0 ? person : run, &jobs[i].task);
+        submit(i == 0 ? scene->client : run, &jobs[i], 1);
     }
-    while (
-        request_pool_throttled(person) == 0 || request_pool_throttled(run) == 0)
+    while (request_pool_throttled(scene->client) == 0 ||
+           request_pool_throttled(run) == 0)
         usleep(1000);
-    meets = job_of(scene, 'm');
     meets.task.store = &store;
     store.silence.refused_until_ms = PLATFORM_NEVER;
     assert_int_equal(request_pool_call(run, &meets.task), TW_BUSY);
@@ -496,48 +551,10 @@ SCENE_TEST(a_silent_store_ends_the_waits_of_runs)
     assert_true(jobs[1].task.last.breaker_open);
     assert_int_equal(jobs[1].task.last.sent_ms, 0);
     /* Any other task that may be tried now is tried before this one. */
-    last = job_of(scene, 'l');
-    assert_ok(request_pool_call(person, &last.task));
+    assert_ok(call(scene, &last));
     assert_int_equal(scene->attempts, 3);
-    assert_false(request_pool_done(person, &jobs[0].task));
-    request_pool_cancel(person, &jobs[0].task);
-    pool_client_free(person);
-    pool_client_free(run);
-}
-
-SCENE_TEST(busy_may_pass)
-{
-    struct job job = JOB_ANSWERED(scene, 'a', TW_BUSY, TW_BUSY, TW_OK);
-
-    assert_ok(request_pool_call(scene->client, &job.task));
-    assert_int_equal(job.task.retry.tries, 3);
-}
-
-SCENE_TEST(unknown_is_tried_again_for_reads_alone)
-{
-    struct job job = JOB_ANSWERED(scene, 'a', TW_UNKNOWN, TW_OK);
-
-    assert_int_equal(request_pool_call(scene->client, &job.task), TW_UNKNOWN);
-    assert_int_equal(job.task.retry.tries, 1);
-    job.task.repeatable = true;
-    assert_ok(request_pool_call(scene->client, &job.task));
-    assert_int_equal(job.task.retry.tries, 2);
-}
-
-SCENE_TEST(refusals_are_final)
-{
-    static const enum tw_err final[] = {TW_NOT_FOUND, TW_CONFLICT, TW_REFUSED,
-        TW_INVALID, TW_TOO_LARGE, TW_STOPPED, TW_FULL};
-
-    for (size_t i = 0; TEST_EACH(i, final); i++) {
-        struct job job = job_of(scene, 'a');
-
-        job.task.repeatable = true;
-        job.answers[0] = final[i];
-        job.answer_count = 1;
-        assert_int_equal(request_pool_call(scene->client, &job.task), final[i]);
-        assert_int_equal(job.task.retry.tries, 1);
-    }
+    assert_false(request_pool_done(scene->client, &jobs[0].task));
+    request_pool_cancel(scene->client, &jobs[0].task);
 }
 
 SCENE_TEST(waits_as_long_as_the_server_asks)
@@ -545,20 +562,19 @@ SCENE_TEST(waits_as_long_as_the_server_asks)
     struct job job = JOB_ANSWERED(scene, 'a', TW_BUSY, TW_OK);
 
     job.hint_ms = 9000;
-    assert_ok(request_pool_call(scene->client, &job.task));
+    assert_ok(call(scene, &job));
     assert_true(job.started_ms[1] - job.started_ms[0] >= 9000);
 }
 
 SCENE_TEST(a_waiting_retry_frees_its_thread)
 {
-    struct job busy, other;
+    struct job busy = job_that_is_tried_twice(scene, 'a');
+    struct job other = job_of(scene, 'b');
 
     scene_places(scene, 1);
-    busy = job_that_is_tried_twice(scene, 'a');
     busy.holds_on = true;
-    other = job_of(scene, 'b');
-    request_pool_submit(scene->client, &busy.task);
-    request_pool_submit(scene->client, &other.task);
+    submit(scene->client, &busy, 1);
+    submit(scene->client, &other, 1);
     open_gate(scene);
     request_pool_wait(scene->client, &busy.task);
     assert_true(request_pool_done(scene->client, &other.task));
@@ -569,14 +585,8 @@ SCENE_TEST(a_waiting_retry_frees_its_thread)
 static enum tw_err send_slowly(
     struct pool_request *task, struct exchange *exchange)
 {
-    int64_t until_ms = platform_boot_ms() + 20000;
-    struct job *job = (struct job *)task;
-
     exchange->sent_ms = platform_boot_ms();
-    platform_lock(&job->scene->mutex);
-    while (platform_boot_ms() < until_ms)
-        (void)platform_wait(&job->scene->changed, &job->scene->mutex, until_ms);
-    platform_unlock(&job->scene->mutex);
+    sleep_until(exchange->sent_ms + 20000);
     return TW_OK;
 }
 
@@ -584,56 +594,43 @@ static enum tw_err send_slowly(
  * next try of the other task is due, an idle thread must keep waiting. */
 SCENE_TEST(a_try_that_is_due_waits_for_a_place)
 {
-    struct pool_client *first, *second;
-    struct job busy, quick, slow;
+    struct job busy = job_that_is_tried_twice(scene, 'a'),
+               slow = job_of(scene, 'b'), quick = job_of(scene, 'c');
+    struct pool_client *second;
     unsigned late;
 
     scene_places(scene, 1);
-    first = pool_client_new(scene->pool, NULL);
-    second = pool_client_new(scene->pool, NULL);
-    busy = job_that_is_tried_twice(scene, 'a');
-    slow = job_of(scene, 'b');
+    second = another(scene);
     slow.task.send = send_slowly;
-    quick = job_of(scene, 'c');
-    request_pool_submit(first, &busy.task);
-    wait_for_exchanges(scene, 1);
-    assert_ok(
-        request_pool_call(second, &quick.task)); /* first has its turn before */
+    submit_and_try(scene, &busy);
+    /* the first client has its turn before */
+    assert_ok(request_pool_call(second, &quick.task));
     late = fast_platform_late_waits();
     assert_ok(request_pool_call(second, &slow.task));
     assert_true(fast_platform_late_waits() - late < 100);
-    request_pool_wait(first, &busy.task);
+    request_pool_wait(scene->client, &busy.task);
     assert_ok(busy.task.outcome);
-    pool_client_free(first);
-    pool_client_free(second);
 }
 
 SCENE_TEST(clients_take_turns)
 {
-    struct pool_client *large, *small;
+    struct pool_client *small;
     struct job many[6], few[2];
 
     scene_places(scene, 1);
-    large = pool_client_new(scene->pool, NULL);
-    small = pool_client_new(scene->pool, NULL);
+    small = another(scene);
     for (size_t i = 0; i < 6; i++) {
         many[i] = job_of(scene, 'L');
         many[i].holds_on = true;
-        request_pool_submit(large, &many[i].task);
     }
-    wait_for_running(scene, 1);
-    for (size_t i = 0; i < 2; i++) {
-        few[i] = job_of(scene, 's');
-        request_pool_submit(small, &few[i].task);
-    }
+    few[0] = few[1] = job_of(scene, 's');
+    submit(scene->client, many, 6);
+    wait_for(scene, &scene->running, 1);
+    submit(small, few, 2);
     open_gate(scene);
-    for (size_t i = 0; i < 6; i++)
-        request_pool_wait(large, &many[i].task);
-    for (size_t i = 0; i < 2; i++)
-        request_pool_wait(small, &few[i].task);
+    wait_for_end(scene->client, many, 6);
+    wait_for_end(small, few, 2);
     assert_string_equal(scene->order, "LsLsLLLL");
-    pool_client_free(large);
-    pool_client_free(small);
 }
 
 SCENE_TEST(one_after_another_needs_one_thread)
@@ -642,138 +639,130 @@ SCENE_TEST(one_after_another_needs_one_thread)
     for (size_t i = 0; i < 20; i++) {
         struct job job = job_of(scene, 'a');
 
-        assert_ok(request_pool_call(scene->client, &job.task));
+        assert_ok(call(scene, &job));
         assert_true(pthread_equal(scene->threads[0], scene->threads[i]));
     }
 }
 
-/* Submits count gated tasks of that many bytes each. Returns how many of them
- * were in flight at once. */
-static unsigned most_at_once(struct request_pool *request_pool,
-    struct store *store, size_t bytes, unsigned expected)
+/* Submits 12 gated tasks of that many bytes each. Returns how many of them
+ * were in flight at once, when at least `expected` were. */
+static unsigned most_at_once(
+    struct scene *scene, struct store *store, size_t bytes, unsigned expected)
 {
-    struct pool_client *client = pool_client_new(request_pool, NULL);
     struct job jobs[12];
-    struct scene scene;
-    unsigned most;
 
-    scene_init(&scene);
+    scene->gate_open = false;
+    scene->most_running = 0;
     for (size_t i = 0; i < 12; i++) {
-        jobs[i] = job_of(&scene, 'a');
+        jobs[i] = job_of(scene, 'a');
         jobs[i].holds_on = true;
         jobs[i].task.bytes = bytes;
         jobs[i].task.store = store;
-        request_pool_submit(client, &jobs[i].task);
     }
-    wait_for_running(&scene, expected);
-    open_gate(&scene);
-    for (size_t i = 0; i < 12; i++)
-        request_pool_wait(client, &jobs[i].task);
-    most = scene.most_running;
-    pool_client_free(client);
-    scene_done(&scene);
-    return most;
+    submit(scene->client, jobs, 12);
+    wait_for(scene, &scene->running, expected);
+    open_gate(scene);
+    wait_for_end(scene->client, jobs, 12);
+    return scene->most_running;
 }
 
-TEST(bytes_under_way_are_bounded)
+SCENE_TEST(what_is_in_flight_is_bounded)
 {
-    struct request_pool *request_pool = request_pool_new(12, 0);
+    static struct store service = {.capabilities.late_writes = true}, embedded;
+    static const struct {
+        const char *name;
+        struct store *store;
+        size_t bytes;
+        unsigned most;
+    } cases[] = {
+        {"as many as the pool has places", NULL, 0, 12},
+        {"some MiB each", NULL, 5 * MIB, 3},
+        {"as much as all may have together", NULL, 16 * MIB, 1},
+        {"more than that runs alone", NULL, 40 * MIB, 1},
+        {"an account is not met with everything at once", &service, 0, 4},
+        {"an embedded store is", &embedded, 0, 12},
+    };
 
-    assert_int_equal(most_at_once(request_pool, NULL, 0, 12), 12);
-    assert_int_equal(most_at_once(request_pool, NULL, 5 * MIB, 3), 3);
-    assert_int_equal(most_at_once(request_pool, NULL, 16 * MIB, 1), 1);
-    request_pool_free(request_pool);
-}
-
-TEST(what_is_larger_than_the_budget_runs_alone)
-{
-    struct request_pool *request_pool = request_pool_new(12, 0);
-
-    assert_int_equal(most_at_once(request_pool, NULL, 40 * MIB, 1), 1);
-    request_pool_free(request_pool);
-}
-
-TEST(an_account_is_not_met_with_everything_at_once)
-{
-    struct request_pool *request_pool = request_pool_new(12, 0);
-    struct store service = {.capabilities.late_writes = true}, embedded = {0};
-
-    assert_int_equal(most_at_once(request_pool, &service, 0, 4), 4);
-    assert_int_equal(most_at_once(request_pool, &embedded, 0, 12), 12);
-    request_pool_free(request_pool);
+    scene_places(scene, 12);
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
+        test_case("%s", cases[i].name);
+        assert_int_equal(
+            most_at_once(scene, cases[i].store, cases[i].bytes, cases[i].most),
+            cases[i].most);
+    }
 }
 
 /* After a reload the account has another struct store, perhaps at the same
  * address in memory as the old one. */
-TEST(what_is_known_of_an_account_outlives_its_store)
+SCENE_TEST(what_is_known_of_an_account_outlives_its_store)
 {
-    struct request_pool *request_pool = request_pool_new(12, 0);
     struct store store = {.capabilities = {.late_writes = true,
                               .identity = "https://one.example"}};
     struct store again = store;
 
-    (void)most_at_once(request_pool, &store, 0, 4);
-    assert_in_range(most_at_once(request_pool, &again, 0, 6), 6, 12);
+    scene_places(scene, 12);
+    (void)most_at_once(scene, &store, 0, 4);
+    assert_in_range(most_at_once(scene, &again, 0, 6), 6, 12);
     store.capabilities.identity = "https://two.example";
-    assert_int_equal(most_at_once(request_pool, &store, 0, 4), 4);
-    request_pool_free(request_pool);
+    assert_int_equal(most_at_once(scene, &store, 0, 4), 4);
 }
 
 SCENE_TEST(stopping_ends_what_waits)
 {
-    struct job waits, later;
+    struct job waits = job_that_waits(scene, 'a'), later = job_of(scene, 'b');
 
-    waits = JOB_ANSWERED(scene, 'a', TW_BUSY);
-    waits.hint_ms = HOUR_MS;
-    request_pool_submit(scene->client, &waits.task);
-    wait_for_exchanges(scene, 1);
+    submit_and_try(scene, &waits);
     request_pool_stop(scene->client);
     request_pool_wait(scene->client, &waits.task);
-    assert_int_equal(waits.task.outcome, TW_STOPPED);
-    assert_int_equal(waits.task.retry.tries, 1);
-    later = job_of(scene, 'b');
-    assert_int_equal(request_pool_call(scene->client, &later.task), TW_STOPPED);
+    expect_end(&waits, TW_STOPPED, 1);
+    assert_int_equal(call(scene, &later), TW_STOPPED);
     assert_int_equal(scene->attempts, 1);
 }
 
 SCENE_TEST(cancelling_takes_one_task_back)
 {
-    struct job waits, later;
+    struct job waits = job_that_waits(scene, 'a'), later = job_of(scene, 'b');
 
-    waits = JOB_ANSWERED(scene, 'a', TW_BUSY);
-    waits.hint_ms = HOUR_MS;
-    request_pool_submit(scene->client, &waits.task);
-    wait_for_exchanges(scene, 1);
+    submit_and_try(scene, &waits);
     request_pool_cancel(scene->client, &waits.task);
     assert_true(request_pool_done(scene->client, &waits.task));
     assert_int_equal(waits.task.outcome, TW_STOPPED);
-    later = job_of(scene, 'b');
-    assert_ok(request_pool_call(scene->client, &later.task));
+    assert_ok(call(scene, &later));
 }
+
+/* ---- deadlines ---- */
 
 SCENE_TEST(nothing_starts_after_the_deadline)
 {
-    struct job job;
+    struct job job = job_of(scene, 'a');
 
     deadline_init(&scene->deadline, PLATFORM_NEVER, 1000);
     scene_deadline(scene);
-    job = job_of(scene, 'a');
-    assert_ok(request_pool_call(scene->client, &job.task));
+    assert_ok(call(scene, &job));
     deadline_close(&scene->deadline);
-    assert_int_equal(request_pool_call(scene->client, &job.task), TW_STOPPED);
+    assert_int_equal(call(scene, &job), TW_STOPPED);
     assert_int_equal(scene->attempts, 1);
     assert_int_equal(request_pool_requests(scene->client), 1);
 }
 
+SCENE_TEST(nothing_starts_once_the_deadline_is_over)
+{
+    struct job job = job_of(scene, 'a');
+
+    deadline_init(
+        &scene->deadline, platform_boot_ms() + 200, DEADLINE_REQUEST_MIN_MS);
+    scene_deadline(scene);
+    assert_int_equal(call(scene, &job), TW_STOPPED);
+    assert_int_equal(request_pool_requests(scene->client), 0);
+}
+
 SCENE_TEST(a_retry_behind_the_deadline_ends_with_it)
 {
-    struct job job;
+    struct job job = job_that_waits(scene, 'a');
 
     deadline_init(&scene->deadline, platform_boot_ms() + 3000, 1000);
     scene_deadline(scene);
-    job = JOB_ANSWERED(scene, 'a', TW_BUSY);
-    job.hint_ms = HOUR_MS;
-    assert_int_equal(request_pool_call(scene->client, &job.task), TW_STOPPED);
+    assert_int_equal(call(scene, &job), TW_STOPPED);
     assert_int_equal(scene->attempts, 1);
     assert_true(platform_boot_ms() >= atomic_load(&scene->deadline.at_ms));
 }
@@ -782,64 +771,43 @@ SCENE_TEST(a_retry_behind_the_deadline_ends_with_it)
  * lease is renewed. Once such a run was given up and begun again. */
 SCENE_TEST(a_retry_waits_behind_a_deadline_that_is_moved)
 {
-    struct job job;
+    struct job job = JOB_ANSWERED(scene, 'a', TW_BUSY, TW_OK);
     int64_t begun_ms = platform_boot_ms();
 
     deadline_init(&scene->deadline, begun_ms + 40000, 1000);
     scene_deadline(scene);
-    job = JOB_ANSWERED(scene, 'a', TW_BUSY, TW_OK);
     job.hint_ms = 60000;
-    request_pool_submit(scene->client, &job.task);
-    wait_for_exchanges(scene, 1);
+    submit_and_try(scene, &job);
     deadline_move(&scene->deadline, PLATFORM_NEVER);
     request_pool_wait(scene->client, &job.task);
-    assert_ok(job.task.outcome);
-    assert_int_equal(scene->attempts, 2);
+    expect_end(&job, TW_OK, 2);
     assert_true(platform_boot_ms() - begun_ms >= 60000);
 }
 
 static void renew_late(void *arg)
 {
-    struct deadline *deadline = arg;
     int64_t at_ms = platform_boot_ms() + 300;
-    struct platform_mutex mutex;
-    struct platform_cond cond;
 
-    platform_mutex_init(&mutex);
-    platform_cond_init(&cond);
-    platform_lock(&mutex);
-    while (platform_wait(&cond, &mutex, at_ms))
-        continue;
-    platform_unlock(&mutex);
-    platform_cond_done(&cond);
-    platform_mutex_done(&mutex);
-    deadline_move(deadline, at_ms + HOUR_MS);
+    sleep_until(at_ms);
+    deadline_move(arg, at_ms + HOUR_MS);
 }
 
-static enum tw_err call_before_a_renewal(void)
+static enum tw_err call_before_a_renewal(struct scene *scene)
 {
-    struct request_pool *request_pool = request_pool_new(2, 0);
+    struct job job = job_of(scene, 'a');
     struct platform_thread keeper;
-    struct pool_client *client;
-    struct deadline deadline;
-    struct scene scene;
     enum tw_err code;
-    struct job job;
 
-    deadline_init(
-        &deadline, platform_boot_ms() + HOUR_MS, DEADLINE_REQUEST_MAX_MS);
-    deadline_move(&deadline, platform_boot_ms() + DEADLINE_REQUEST_MAX_MS - 1);
-    client = pool_client_new(request_pool, &deadline);
-    scene_init(&scene);
-    job = job_of(&scene, 'a');
-    platform_start(&keeper, "keeper", renew_late, &deadline);
-    code = request_pool_call(client, &job.task);
+    deadline_init(&scene->deadline, platform_boot_ms() + HOUR_MS,
+        DEADLINE_REQUEST_MAX_MS);
+    deadline_move(
+        &scene->deadline, platform_boot_ms() + DEADLINE_REQUEST_MAX_MS - 1);
+    scene_deadline(scene);
+    platform_start(&keeper, "keeper", renew_late, &scene->deadline);
+    code = call(scene, &job);
     if (code == TW_OK)
         assert_int_equal(job.task.retry.tries, 1);
     platform_join(&keeper);
-    pool_client_free(client);
-    request_pool_free(request_pool);
-    scene_done(&scene);
     return code;
 }
 
@@ -847,34 +815,24 @@ static enum tw_err call_before_a_renewal(void)
  * for that as long as its lease is valid. If the machine of this test was
  * paused for longer than the lease, which takes 0.35 s here, the test is
  * repeated. */
-TEST(waits_for_a_renewal_while_the_lease_stands)
+SCENE_TEST(waits_for_a_renewal_while_the_lease_stands)
 {
     enum tw_err code = TW_STOPPED;
 
     for (int i = 0; i < 10 && code == TW_STOPPED; i++)
-        code = call_before_a_renewal();
+        code = call_before_a_renewal(scene);
     assert_ok(code);
 }
 
-SCENE_TEST(nothing_starts_once_the_deadline_is_over)
-{
-    struct job job;
-
-    deadline_init(
-        &scene->deadline, platform_boot_ms() + 200, DEADLINE_REQUEST_MIN_MS);
-    scene_deadline(scene);
-    job = job_of(scene, 'a');
-    assert_int_equal(request_pool_call(scene->client, &job.task), TW_STOPPED);
-    assert_int_equal(request_pool_requests(scene->client), 0);
-}
+/* ---- waiting ---- */
 
 SCENE_TEST(a_task_may_be_put_off)
 {
-    int64_t at_ms;
     struct job job = job_of(scene, 'a');
+    int64_t at_ms = platform_boot_ms() + 5000;
 
-    at_ms = job.task.from_ms = platform_boot_ms() + 5000;
-    request_pool_submit(scene->client, &job.task);
+    job.task.from_ms = at_ms;
+    submit(scene->client, &job, 1);
     request_pool_wait(scene->client, &job.task);
     assert_true(job.started_ms[0] >= at_ms);
 }
@@ -884,10 +842,9 @@ SCENE_TEST(waiting_for_any_misses_none)
     struct job jobs[30];
     uint64_t seen = 0;
 
-    for (size_t i = 0; i < 30; i++) {
+    for (size_t i = 0; i < 30; i++)
         jobs[i] = job_of(scene, 'a');
-        request_pool_submit(scene->client, &jobs[i].task);
-    }
+    submit(scene->client, jobs, 30);
     while (seen < 30) {
         uint64_t now = request_pool_wait_any(scene->client, seen);
 
@@ -899,36 +856,34 @@ SCENE_TEST(waiting_for_any_misses_none)
     assert_int_equal(request_pool_wait_any(scene->client, seen), 30);
 }
 
+/* ---- ceilings ---- */
+
 static void spend(struct pool_client *client, unsigned count)
 {
     while (!request_pool_spend(client, count))
         continue;
 }
 
-TEST(the_ceiling_holds_entities_back)
+SCENE_TEST(the_ceiling_holds_entities_back)
 {
-    struct request_pool *request_pool = request_pool_new(4, 100);
-    struct pool_client *client = pool_client_new(request_pool, NULL);
     int64_t from_ms = platform_boot_ms();
 
+    end_pool(scene);
+    begin_pool(scene, 4, 100);
     for (int i = 0; i < 5; i++)
-        spend(client, 100);
+        spend(scene->client, 100);
     assert_true(platform_boot_ms() - from_ms >= 4000);
-    request_pool_stop(client);
-    spend(client, 1000000);
-    spend(client, 1000000);
-    pool_client_free(client);
-    request_pool_free(request_pool);
+    request_pool_stop(scene->client);
+    spend(scene->client, 1000000);
+    spend(scene->client, 1000000);
 }
 
 /* The runs of a job share one ceiling, which a reload changes while they are in
  * progress. */
-TEST(a_jobs_runs_share_its_ceiling)
+SCENE_TEST(a_jobs_runs_share_its_ceiling)
 {
-    struct request_pool *request_pool = request_pool_new(4, 0);
-    struct pool_client *one = pool_client_new(request_pool, NULL);
-    struct pool_client *two = pool_client_new(request_pool, NULL);
-    struct pool_client *other = pool_client_new(request_pool, NULL);
+    struct pool_client *one = another(scene), *two = another(scene),
+                       *other = another(scene);
     int64_t from_ms = platform_boot_ms();
 
     pool_client_of(one, "purge", 100);
@@ -942,16 +897,12 @@ TEST(a_jobs_runs_share_its_ceiling)
     spend(other, 1000000);
     assert_true(request_pool_spend(other, 1000000));
     assert_false(request_pool_spend(one, 1));
-    request_pool_set_ceiling(request_pool, "purge", 0);
+    request_pool_set_ceiling(scene->pool, "purge", 0);
     assert_true(request_pool_spend(one, 1000000));
     assert_true(request_pool_spend(two, 1000000));
-    request_pool_set_ceiling(request_pool, NULL, 100);
+    request_pool_set_ceiling(scene->pool, NULL, 100);
     assert_true(request_pool_spend(one, 1000));
     assert_false(request_pool_spend(other, 1));
-    pool_client_free(one);
-    pool_client_free(two);
-    pool_client_free(other);
-    request_pool_free(request_pool);
 }
 
 int main(void)
