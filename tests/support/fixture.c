@@ -91,13 +91,22 @@ enum tw_err fixture_send(
     return store_batch(f->store, &f->exchange, &batch, &f->result);
 }
 
+enum tw_err fixture_change(struct fixture *f, enum operation_type type,
+    const char *partition_key, const char *row_key, const char *etag,
+    const char *properties)
+{
+    struct operation operation =
+        fixture_operation(f, type, partition_key, row_key, etag, properties);
+
+    return fixture_send(f, &operation, 1);
+}
+
 const char *fixture_insert(struct fixture *f, const char *partition_key,
     const char *row_key, const char *properties)
 {
-    struct operation operation = fixture_operation(
-        f, OPERATION_INSERT, partition_key, row_key, NULL, properties);
-
-    check(f, TW_OK, fixture_send(f, &operation, 1));
+    check(f, TW_OK,
+        fixture_change(
+            f, OPERATION_INSERT, partition_key, row_key, NULL, properties));
     return arena_copy(&f->arena, slice_of(f->result.etags[0])).at;
 }
 
@@ -131,16 +140,21 @@ const struct entity *fixture_get(
     return &f->page.entities[0];
 }
 
+enum tw_err fixture_scan(struct fixture *f, struct scan_request request)
+{
+    request.table = f->table;
+    return store_scan(f->store, &f->exchange, &request, &f->page);
+}
+
 const char *fixture_keys(struct fixture *f, struct scan_request request)
 {
     const char *keys;
     struct buf text;
 
     buf_init(&text, 16 * 1024 * 1024);
-    request.table = f->table;
     request.from = (struct continuation){0};
     do {
-        check(f, TW_OK, store_scan(f->store, &f->exchange, &request, &f->page));
+        check(f, TW_OK, fixture_scan(f, request));
         for (size_t i = 0; i < f->page.count; i++) {
             const struct entity *entity = &f->page.entities[i];
 

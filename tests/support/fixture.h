@@ -51,6 +51,11 @@ struct operation fixture_operation(struct fixture *f, enum operation_type type,
 enum tw_err fixture_send(
     struct fixture *f, const struct operation *operations, size_t count);
 
+/* fixture_change: a batch of one operation. Returns the outcome. */
+enum tw_err fixture_change(struct fixture *f, enum operation_type type,
+    const char *partition_key, const char *row_key, const char *etag,
+    const char *properties);
+
 /* fixture_insert: must succeed. Returns the ETag, in f->arena. */
 const char *fixture_insert(struct fixture *f, const char *partition_key,
     const char *row_key, const char *properties);
@@ -63,6 +68,10 @@ void fixture_fill(struct fixture *f, const char *partition_key, unsigned count);
 const struct entity *fixture_get(
     struct fixture *f, const char *partition_key, const char *row_key);
 
+/* fixture_scan: one page, into f->page; request's table is set here. Returns
+ * the outcome. */
+enum tw_err fixture_scan(struct fixture *f, struct scan_request request);
+
 /* fixture_keys: follow a scan to its end: "pk/rk pk/rk ..." in the order they
  * came, in f->arena. request's table and from are set here. */
 const char *fixture_keys(struct fixture *f, struct scan_request request);
@@ -72,5 +81,16 @@ const char *fixture_all(struct fixture *f);
 
 /* fixture_json: the properties of an entity as JSON, in f->arena. */
 struct slice fixture_json(struct fixture *f, const struct entity *entity);
+
+/* check_keys: a scan to its end finds these keys, as fixture_keys() writes
+ * them. check_all: the whole table has them. check_json: that entity, which
+ * must be there, has these properties. */
+#define check_keys(f, request, keys)                                           \
+    check_text(slice_of(fixture_keys((f), (request))), slice_of(keys))
+#define check_all(f, keys) check_text(slice_of(fixture_all(f)), slice_of(keys))
+#define check_json(f, partition_key, row_key, json)                            \
+    check_text(                                                                \
+        fixture_json((f), fixture_get((f), (partition_key), (row_key))),       \
+        slice_of(json))
 
 #endif

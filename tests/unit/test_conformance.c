@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "worker/base/mem.h"
 #include "worker/base/platform.h"
@@ -41,9 +42,28 @@ static int stop(void **state)
 /* A test that every store passes. */
 #define STORE_TEST(name) TEST_WITH(name, start, stop, struct fixture *f)
 
-static bool is_azurite(const struct fixture *f)
+/* What Azurite does otherwise than the service. */
+static const struct {
+    const char *with, *does;
+} AZURITE[] = {
+    {"\"V@odata.type\":\"Edm.Double\",\"V\":-0.0", "returns 0.0 for -0.0"},
+    {"I eq 5L", "answers 500"},
+    {"T gt datetime'2024-01-02T03:04:05.678Z'", "compares milliseconds"},
+    {"G eq guid'0F8FAD5B-D9CB-469F-A165-70867728950E'",
+        "minds the case of a guid"},
+};
+
+/* Is this the store, and that the value or filter, of which AZURITE tells? */
+static bool is_left_out(const struct fixture *f, const char *with)
 {
-    return strcmp(f->store->name, "azurite") == 0;
+    for (size_t i = 0; i < sizeof(AZURITE) / sizeof(AZURITE[0]); i++)
+        if (strcmp(f->store->name, "azurite") == 0 &&
+            strcmp(AZURITE[i].with, with) == 0) {
+            print_message(
+                "%s: left out on Azurite, which %s\n", with, AZURITE[i].does);
+            return true;
+        }
+    return false;
 }
 
 static struct slice repeated(struct fixture *f, char c, size_t count)
@@ -54,13 +74,39 @@ static struct slice repeated(struct fixture *f, char c, size_t count)
     return (struct slice){text, count};
 }
 
+static enum tw_err get_entity(
+    struct fixture *f, const char *partition_key, const char *row_key)
+{
+    return store_get(f->store, &f->exchange, f->table, slice_of(partition_key),
+        slice_of(row_key), &f->page);
+}
+
+static struct operation insert_of(
+    struct fixture *f, const char *partition_key, const char *row_key)
+{
+    return fixture_operation(
+        f, OPERATION_INSERT, partition_key, row_key, NULL, "\"A\":1");
+}
+
+/* Deletes of what the last batch has inserted. */
+static void turn_into_deletes(
+    struct fixture *f, struct operation *operations, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        assert_true(f->result.etags[i][0] != '\0');
+        operations[i].type = OPERATION_DELETE;
+        operations[i].entity.etag =
+            arena_copy(&f->arena, slice_of(f->result.etags[i]));
+    }
+}
+
 /* ---- tables ---- */
 
 STORE_TEST(table_created_twice_is_there_once)
 {
     fixture_insert(f, "p", "r", "\"A\":1");
     check(f, TW_OK, store_create_table(f->store, &f->exchange, f->table));
-    check_text(slice_of(fixture_all(f)), slice_of("p/r"));
+    check_all(f, "p/r");
 }
 
 STORE_TEST(tables_are_listed)
@@ -78,104 +124,58 @@ STORE_TEST(tables_are_listed)
     assert_int_equal(found, 1);
 }
 
-STORE_TEST(table_names_are_checked)
-{
-    static const char *const names[] = {
-        "", "ab", "1abc", "a-b-c", "tables", "abc/def"};
-
-    for (size_t i = 0; TEST_EACH(i, names); i++)
-        check(f, TW_INVALID,
-            store_create_table(f->store, &f->exchange, names[i]));
-}
-
 STORE_TEST(missing_table_is_not_found)
 {
-    struct scan_request request = {.table = f->table};
-    struct operation insert =
-        fixture_operation(f, OPERATION_INSERT, "p", "r", NULL, "\"A\":1");
-    struct operation two[] = {insert,
-        fixture_operation(f, OPERATION_INSERT, "p", "s", NULL, "\"A\":1")};
+    struct operation two[] = {insert_of(f, "p", "r"), insert_of(f, "p", "s")};
 
     fixture_name("Missing", f->table);
-    check(f, TW_NOT_FOUND,
-        store_scan(f->store, &f->exchange, &request, &f->page));
+    check(f, TW_NOT_FOUND, fixture_scan(f, (struct scan_request){0}));
     assert_true(f->exchange.err.text[0] != '\0');
     assert_false(f->page.next.more);
-    check(f, TW_NOT_FOUND,
-        store_get(f->store, &f->exchange, f->table, slice_of("p"),
-            slice_of("r"), &f->page));
+    check(f, TW_NOT_FOUND, get_entity(f, "p", "r"));
     assert_true(f->exchange.err.text[0] != '\0');
     assert_int_equal(f->page.count, 0);
-    check(f, TW_NOT_FOUND, fixture_send(f, &insert, 1));
+    check(f, TW_NOT_FOUND, fixture_send(f, two, 1));
     check(f, TW_NOT_FOUND, fixture_send(f, two, 2));
 }
 
 STORE_TEST(missing_entity_is_not_found)
 {
-    check(f, TW_NOT_FOUND,
-        store_get(f->store, &f->exchange, f->table, slice_of("p"),
-            slice_of("r"), &f->page));
+    check(f, TW_NOT_FOUND, get_entity(f, "p", "r"));
     assert_int_equal(f->page.count, 0);
     assert_true(f->exchange.date_ticks > 0);
 }
 
 STORE_TEST(empty_table_has_an_empty_end)
 {
-    check_text(slice_of(fixture_all(f)), slice_of(""));
+    check_all(f, "");
     assert_int_equal(f->page.count, 0);
     assert_false(f->page.next.more);
 }
 
 /* ---- values ---- */
 
-static const struct value {
-    const char *json;
-    const char *azurite; /* what Azurite does if it differs */
-} VALUES[] = {
-    {"\"V\":\"\"", NULL},
-    {"\"V\":\"text\"", NULL},
-    {"\"V\":\" blanks \"", NULL},
-    {"\"V\":\"quote ' double \\\" back \\\\ slash / \"", NULL},
-    {"\"V\":\"line\\nreturn\\r\\ntab\\t\"", NULL},
-    {"\"V\":\"nul\\u0000inside\"", NULL},
-    {"\"V\":\"BEL\\u0007 esc\\u001b del\\u007f\"", NULL},
-    {"\"V\":\"\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80 \\u00e4\\ud83d\\ude00\"",
-        NULL},
-    {"\"V\":\"null\"", NULL},
-    {"\"V\":\"123\"", NULL},
-    {"\"V\":\"2024-01-01T00:00:00Z\"", NULL},
-    {"\"V\":0", NULL},
-    {"\"V\":2147483647", NULL},
-    {"\"V\":-2147483648", NULL},
-    {"\"V@odata.type\":\"Edm.Int64\",\"V\":\"0\"", NULL},
-    {"\"V@odata.type\":\"Edm.Int64\",\"V\":\"9223372036854775807\"", NULL},
-    {"\"V@odata.type\":\"Edm.Int64\",\"V\":\"-9223372036854775808\"", NULL},
-    {"\"V@odata.type\":\"Edm.Int64\",\"V\":\"9007199254740993\"", NULL},
-    {"\"V@odata.type\":\"Edm.Double\",\"V\":1.0", NULL},
-    {"\"V@odata.type\":\"Edm.Double\",\"V\":0.0", NULL},
-    {"\"V@odata.type\":\"Edm.Double\",\"V\":-0.0", "returns 0.0 for -0.0"},
-    {"\"V@odata.type\":\"Edm.Double\",\"V\":0.1", NULL},
-    {"\"V@odata.type\":\"Edm.Double\",\"V\":-2.5", NULL},
-    {"\"V@odata.type\":\"Edm.Double\",\"V\":1.7976931348623157E+308", NULL},
-    {"\"V@odata.type\":\"Edm.Double\",\"V\":4.9E-324", NULL},
-    {"\"V@odata.type\":\"Edm.Double\",\"V\":\"NaN\"", NULL},
-    {"\"V@odata.type\":\"Edm.Double\",\"V\":\"Infinity\"", NULL},
-    {"\"V@odata.type\":\"Edm.Double\",\"V\":\"-Infinity\"", NULL},
-    {"\"V\":true", NULL},
-    {"\"V\":false", NULL},
-    {"\"V@odata.type\":\"Edm.DateTime\",\"V\":\"1601-01-01T00:00:00Z\"", NULL},
-    {"\"V@odata.type\":\"Edm.DateTime\","
-     "\"V\":\"9999-12-31T23:59:59.9999999Z\"",
-        NULL},
-    {"\"V@odata.type\":\"Edm.DateTime\","
-     "\"V\":\"2024-02-29T12:34:56.1234567Z\"",
-        NULL},
-    {"\"V@odata.type\":\"Edm.Guid\","
-     "\"V\":\"0f8fad5b-d9cb-469f-a165-70867728950e\"",
-        NULL},
-    {"\"V@odata.type\":\"Edm.Binary\",\"V\":\"\"", NULL},
-    {"\"V@odata.type\":\"Edm.Binary\",\"V\":\"AAECAwT/\"", NULL},
-};
+#define TYPED(type, value) "\"V@odata.type\":\"Edm." type "\",\"V\":" value
+
+static const char *const VALUES[] = {"\"V\":\"\"", "\"V\":\"text\"",
+    "\"V\":\" blanks \"", "\"V\":\"quote ' double \\\" back \\\\ slash / \"",
+    "\"V\":\"line\\nreturn\\r\\ntab\\t\"", "\"V\":\"nul\\u0000inside\"",
+    "\"V\":\"BEL\\u0007 esc\\u001b del\\u007f\"",
+    "\"V\":\"\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80 \\u00e4\\ud83d\\ude00\"",
+    "\"V\":\"null\"", "\"V\":\"123\"", "\"V\":\"2024-01-01T00:00:00Z\"",
+    "\"V\":0", "\"V\":2147483647", "\"V\":-2147483648", TYPED("Int64", "\"0\""),
+    TYPED("Int64", "\"9223372036854775807\""),
+    TYPED("Int64", "\"-9223372036854775808\""),
+    TYPED("Int64", "\"9007199254740993\""), TYPED("Double", "1.0"),
+    TYPED("Double", "0.0"), TYPED("Double", "-0.0"), TYPED("Double", "0.1"),
+    TYPED("Double", "-2.5"), TYPED("Double", "1.7976931348623157E+308"),
+    TYPED("Double", "4.9E-324"), TYPED("Double", "\"NaN\""),
+    TYPED("Double", "\"Infinity\""), TYPED("Double", "\"-Infinity\""),
+    "\"V\":true", "\"V\":false", TYPED("DateTime", "\"1601-01-01T00:00:00Z\""),
+    TYPED("DateTime", "\"9999-12-31T23:59:59.9999999Z\""),
+    TYPED("DateTime", "\"2024-02-29T12:34:56.1234567Z\""),
+    TYPED("Guid", "\"0f8fad5b-d9cb-469f-a165-70867728950e\""),
+    TYPED("Binary", "\"\""), TYPED("Binary", "\"AAECAwT/\"")};
 #define VALUE_COUNT (sizeof(VALUES) / sizeof(VALUES[0]))
 
 /* Checks that got has exactly the properties of sent, with the same types and
@@ -198,16 +198,12 @@ static void check_same(
 STORE_TEST(every_type_comes_back_as_it_went)
 {
     for (size_t i = 0; i < VALUE_COUNT; i++) {
-        struct operation insert;
-        char row_key[16];
+        const char *row_key = arena_format(&f->arena, "%zu", i).at;
+        struct operation insert = fixture_operation(
+            f, OPERATION_INSERT, "types", row_key, NULL, VALUES[i]);
 
-        if (is_azurite(f) && VALUES[i].azurite) {
-            print_message("left out on Azurite, which %s\n", VALUES[i].azurite);
+        if (is_left_out(f, VALUES[i]))
             continue;
-        }
-        (void)snprintf(row_key, sizeof(row_key), "%zu", i);
-        insert = fixture_operation(
-            f, OPERATION_INSERT, "types", row_key, NULL, VALUES[i].json);
         check(f, TW_OK, fixture_send(f, &insert, 1));
         check_same(f, &insert.entity, fixture_get(f, "types", row_key));
     }
@@ -216,15 +212,14 @@ STORE_TEST(every_type_comes_back_as_it_went)
 /* Each value is read by a scan and written back with the ETag that was read. */
 STORE_TEST(values_survive_a_rewrite_from_a_scan)
 {
-    struct scan_request request = {.table = f->table};
-    struct operation insert, replace;
+    struct operation insert, replace = {.type = OPERATION_REPLACE};
     struct buf all;
 
     buf_init(&all, 16384);
     for (size_t i = 0; i < VALUE_COUNT; i++) {
-        struct slice json = slice_of(VALUES[i].json);
+        struct slice json = slice_of(VALUES[i]);
 
-        if (is_azurite(f) && VALUES[i].azurite)
+        if (is_left_out(f, VALUES[i]))
             continue;
         for (size_t at = 0; at < json.len; at++)
             if (json.at[at] == 'V' && json.at[at - 1] == '"')
@@ -234,14 +229,12 @@ STORE_TEST(values_survive_a_rewrite_from_a_scan)
         buf_add_char(&all, ',');
     }
     all.at[--all.len] = '\0';
-    insert =
-        fixture_operation(f, OPERATION_INSERT, "all", "", NULL, buf_text(&all));
-    insert.entity.row_key = slice_of("row");
+    insert = fixture_operation(
+        f, OPERATION_INSERT, "all", "row", NULL, buf_text(&all));
     buf_done(&all);
     check(f, TW_OK, fixture_send(f, &insert, 1));
-    check(f, TW_OK, store_scan(f->store, &f->exchange, &request, &f->page));
+    check(f, TW_OK, fixture_scan(f, (struct scan_request){0}));
     assert_int_equal(f->page.count, 1);
-    replace.type = OPERATION_REPLACE;
     entity_copy(&replace.entity, &f->arena, &f->page.entities[0]);
     check_same(f, &insert.entity, &replace.entity);
     check(f, TW_OK, fixture_send(f, &replace, 1));
@@ -263,25 +256,10 @@ STORE_TEST(strings_and_binaries_of_64_kib_fit)
     check_same(f, &insert.entity, fixture_get(f, "p", "r"));
 }
 
-STORE_TEST(larger_values_are_too_large)
-{
-    struct slice text = repeated(f, 'x', 32 * 1024 + 1);
-    struct operation operations[2];
-
-    operations[0] =
-        fixture_operation(f, OPERATION_INSERT, "p", "a", NULL, "\"A\":1");
-    operations[1] = fixture_operation(f, OPERATION_INSERT, "p", "r", NULL,
-        arena_format(&f->arena, "\"S\":\"%.*s\"", SLICE_ARG(text)).at);
-    check(f, TW_TOO_LARGE, fixture_send(f, operations, 2));
-    assert_int_equal(f->result.failed, 1);
-    check_text(slice_of(fixture_all(f)), slice_of(""));
-}
-
 STORE_TEST(entity_has_etag_and_timestamp)
 {
     const char *etag = fixture_insert(f, "p", "r", "\"A\":1");
     const struct entity *entity = fixture_get(f, "p", "r");
-    struct scan_request request = {.table = f->table};
     int64_t ticks, now_ticks = platform_wall_ticks();
 
     assert_true(etag[0] != '\0');
@@ -289,7 +267,7 @@ STORE_TEST(entity_has_etag_and_timestamp)
     assert_true(text_ticks(entity->timestamp, &ticks));
     assert_true(ticks > now_ticks - 60 * TICKS_PER_S);
     assert_true(ticks < now_ticks + 60 * TICKS_PER_S);
-    check(f, TW_OK, store_scan(f->store, &f->exchange, &request, &f->page));
+    check(f, TW_OK, fixture_scan(f, (struct scan_request){0}));
     check_text(f->page.entities[0].etag, slice_of(etag));
 }
 
@@ -304,27 +282,6 @@ STORE_TEST(attempt_tells_when_it_was)
     assert_true(f->exchange.date_ticks >= now_ticks - 2 * TICKS_PER_S);
     assert_true(f->exchange.date_ticks <= now_ticks + 60 * TICKS_PER_S);
     assert_int_equal(f->exchange.retry_after_ms, -1);
-}
-
-STORE_TEST(closed_deadline_lets_nothing_through)
-{
-    struct operation insert =
-        fixture_operation(f, OPERATION_INSERT, "p", "r", NULL, "");
-    struct deadline deadline;
-
-    deadline_init(&deadline, PLATFORM_NEVER, 1000);
-    f->exchange.deadline = &deadline;
-    check(f, TW_OK, fixture_send(f, &insert, 1));
-    deadline_close(&deadline);
-    insert.entity.row_key = slice_of("s");
-    check(f, TW_STOPPED, fixture_send(f, &insert, 1));
-    assert_int_equal(f->exchange.sent_ms, 0);
-    assert_int_equal(f->result.failed, 1);
-    check(f, TW_STOPPED,
-        store_get(f->store, &f->exchange, f->table, slice_of("p"),
-            slice_of("r"), &f->page));
-    f->exchange.deadline = NULL;
-    check_text(slice_of(fixture_all(f)), slice_of("p/r"));
 }
 
 /* ---- keys ---- */
@@ -349,31 +306,27 @@ static void find_exactly(
     check_text(slice_of(fixture_keys(f, request)), expected);
 }
 
-static void rewrite_and_delete(
+static void insert_rewrite_and_delete(
     struct fixture *f, const char *partition_key, const char *row_key)
 {
-    struct operation change = fixture_operation(f, OPERATION_MERGE,
-        partition_key, row_key, f->result.etags[0], "\"B\":2");
+    struct operation delete =
+        fixture_operation(f, OPERATION_DELETE, partition_key, row_key, "", "");
 
-    change.entity.etag = arena_copy(&f->arena, change.entity.etag);
-    check(f, TW_OK, fixture_send(f, &change, 1));
+    check(f, TW_OK,
+        fixture_change(f, OPERATION_MERGE, partition_key, row_key,
+            fixture_insert(f, partition_key, row_key, "\"A\":1"), "\"B\":2"));
     assert_int_equal(fixture_get(f, partition_key, row_key)->property_count, 2);
     find_exactly(f, slice_of(partition_key), slice_of(row_key));
-    change.type = OPERATION_DELETE;
-    change.entity.etag = arena_copy(&f->arena, slice_of(f->result.etags[0]));
-    check(f, TW_OK, fixture_send(f, &change, 1));
-    check(f, TW_NOT_FOUND,
-        store_get(f->store, &f->exchange, f->table, slice_of(partition_key),
-            slice_of(row_key), &f->page));
+    turn_into_deletes(f, &delete, 1);
+    check(f, TW_OK, fixture_send(f, &delete, 1));
+    check(f, TW_NOT_FOUND, get_entity(f, partition_key, row_key));
 }
 
 STORE_TEST(odd_keys_are_keys_like_others)
 {
-    for (size_t i = 0; i < ODD_KEY_COUNT; i++) {
-        fixture_insert(
-            f, ODD_KEYS[i], ODD_KEYS[ODD_KEY_COUNT - 1 - i], "\"A\":1");
-        rewrite_and_delete(f, ODD_KEYS[i], ODD_KEYS[ODD_KEY_COUNT - 1 - i]);
-    }
+    for (size_t i = 0; i < ODD_KEY_COUNT; i++)
+        insert_rewrite_and_delete(
+            f, ODD_KEYS[i], ODD_KEYS[ODD_KEY_COUNT - 1 - i]);
 }
 
 STORE_TEST(odd_keys_share_a_batch)
@@ -381,56 +334,27 @@ STORE_TEST(odd_keys_share_a_batch)
     struct operation operations[ODD_KEY_COUNT];
 
     for (size_t i = 0; i < ODD_KEY_COUNT; i++)
-        operations[i] = fixture_operation(f, OPERATION_INSERT,
-            "O'Brien & Sons 100% \xf0\x9f\x98\x80", ODD_KEYS[i], NULL, "");
+        operations[i] =
+            insert_of(f, "O'Brien & Sons 100% \xf0\x9f\x98\x80", ODD_KEYS[i]);
     check(f, TW_OK, fixture_send(f, operations, ODD_KEY_COUNT));
-    for (size_t i = 0; i < ODD_KEY_COUNT; i++) {
-        operations[i].type = OPERATION_DELETE;
-        operations[i].entity.etag =
-            arena_copy(&f->arena, slice_of(f->result.etags[i]));
-    }
+    turn_into_deletes(f, operations, ODD_KEY_COUNT);
     check(f, TW_OK, fixture_send(f, operations, ODD_KEY_COUNT));
-    check_text(slice_of(fixture_all(f)), slice_of(""));
+    check_all(f, "");
 }
 
 STORE_TEST(empty_keys_are_keys)
 {
-    fixture_insert(f, "", "r", "\"A\":1");
-    rewrite_and_delete(f, "", "r");
-    fixture_insert(f, "p", "", "\"A\":1");
-    rewrite_and_delete(f, "p", "");
-    fixture_insert(f, "", "", "\"A\":1");
-    rewrite_and_delete(f, "", "");
-}
-
-STORE_TEST(forbidden_keys_are_invalid)
-{
-    static const char *const keys[] = {
-        "a/b", "a\\b", "a#b", "a?b", "a\tb", "a\177b", "\xc2\x85", "\xff"};
-
-    for (size_t i = 0; TEST_EACH(i, keys); i++) {
-        struct operation insert =
-            fixture_operation(f, OPERATION_INSERT, "p", keys[i], NULL, "");
-
-        check(f, TW_INVALID, fixture_send(f, &insert, 1));
-        assert_int_equal(f->result.failed, 0);
-        insert.entity.partition_key = slice_of(keys[i]);
-        insert.entity.row_key = slice_of("r");
-        check(f, TW_INVALID, fixture_send(f, &insert, 1));
-    }
+    insert_rewrite_and_delete(f, "", "r");
+    insert_rewrite_and_delete(f, "p", "");
+    insert_rewrite_and_delete(f, "", "");
 }
 
 STORE_TEST(keys_may_have_512_units)
 {
     struct slice key = repeated(f, 'k', 512);
-    struct slice longer = repeated(f, 'k', 513);
-    struct operation insert =
-        fixture_operation(f, OPERATION_INSERT, key.at, key.at, NULL, "");
 
-    check(f, TW_OK, fixture_send(f, &insert, 1));
+    fixture_insert(f, key.at, key.at, "");
     (void)fixture_get(f, key.at, key.at);
-    insert.entity.row_key = longer;
-    check(f, TW_INVALID, fixture_send(f, &insert, 1));
 }
 
 /* ---- scans ---- */
@@ -445,70 +369,57 @@ static void fill_for_ranges(struct fixture *f)
         fixture_insert(f, keys[i][0], keys[i][1], "\"A\":1");
 }
 
-#define EXACT(text)                                                            \
-    {                                                                          \
-        .has_from = true, .exact = true, .from = { text, sizeof(text) - 1 }    \
-    }
-#define FROM(text)                                                             \
-    {                                                                          \
-        .has_from = true, .from = { text, sizeof(text) - 1 }                   \
-    }
-#define AFTER(text)                                                            \
-    {                                                                          \
-        .has_from = true, .from_exclusive = true, .from = {                    \
-            text,                                                              \
-            sizeof(text) - 1                                                   \
-        }                                                                      \
-    }
-#define BELOW(text)                                                            \
-    {                                                                          \
-        .has_below = true, .below = { text, sizeof(text) - 1 }                 \
-    }
-#define FROM_BELOW(first, last)                                                \
-    {                                                                          \
-        .has_from = true, .has_below = true,                                   \
-        .from = {first, sizeof(first) - 1}, .below = {                         \
-            last,                                                              \
-            sizeof(last) - 1                                                   \
-        }                                                                      \
-    }
+/* "=x", ">x", ">=x", "<y" or ">=x <y"; "": any key. */
+static struct key_range range_of(const char *text)
+{
+    size_t operator_len = strspn(text, ">=");
+    size_t from_len = strcspn(text, " <");
+    const char *below = strchr(text, '<');
 
-static const struct range_case {
-    struct key_range partition_key, row_key;
-    const char *expected;
+    return (struct key_range){
+        .exact = text[0] == '=',
+        .has_from = from_len > 0,
+        .from_exclusive = text[0] == '>' && text[1] != '=',
+        .from = {text + operator_len, from_len - operator_len},
+        .has_below = below != NULL,
+        .below = slice_of(below ? below + 1 : ""),
+    };
+}
+
+static const struct {
+    const char *partition_key, *row_key, *expected;
 } RANGES[] = {
-    {{0}, {0}, "a/1 a/2 a/3 a_/1 a_b/2 b/10 b/100 b/2 c/1"},
-    {EXACT("a"), {0}, "a/1 a/2 a/3"},
-    {EXACT("none"), {0}, ""},
-    {EXACT("a"), EXACT("2"), "a/2"},
-    {EXACT("a"), EXACT("4"), ""},
-    {EXACT("a"), FROM("2"), "a/2 a/3"},
-    {EXACT("a"), AFTER("2"), "a/3"},
-    {EXACT("a"), BELOW("2"), "a/1"},
-    {EXACT("b"), FROM_BELOW("1", "2"), "b/10 b/100"},
-    {FROM("a_"), {0}, "a_/1 a_b/2 b/10 b/100 b/2 c/1"},
-    {AFTER("a"), {0}, "a_/1 a_b/2 b/10 b/100 b/2 c/1"},
-    {BELOW("a_b"), {0}, "a/1 a/2 a/3 a_/1"},
-    {FROM_BELOW("a_", "b"), {0}, "a_/1 a_b/2"},
-    {{0}, EXACT("1"), "a/1 a_/1 c/1"},
-    {{0}, EXACT("2"), "a/2 a_b/2 b/2"},
-    {{0}, AFTER("1"), "a/2 a/3 a_b/2 b/10 b/100 b/2"},
-    {{0}, FROM_BELOW("10", "2"), "b/10 b/100"},
-    {AFTER("a"), AFTER("1"), "a_b/2 b/10 b/100 b/2"},
+    {"", "", "a/1 a/2 a/3 a_/1 a_b/2 b/10 b/100 b/2 c/1"},
+    {"=a", "", "a/1 a/2 a/3"},
+    {"=none", "", ""},
+    {"=a", "=2", "a/2"},
+    {"=a", "=4", ""},
+    {"=a", ">=2", "a/2 a/3"},
+    {"=a", ">2", "a/3"},
+    {"=a", "<2", "a/1"},
+    {"=b", ">=1 <2", "b/10 b/100"},
+    {">=a_", "", "a_/1 a_b/2 b/10 b/100 b/2 c/1"},
+    {">a", "", "a_/1 a_b/2 b/10 b/100 b/2 c/1"},
+    {"<a_b", "", "a/1 a/2 a/3 a_/1"},
+    {">=a_ <b", "", "a_/1 a_b/2"},
+    {"", "=1", "a/1 a_/1 c/1"},
+    {"", "=2", "a/2 a_b/2 b/2"},
+    {"", ">1", "a/2 a/3 a_b/2 b/10 b/100 b/2"},
+    {"", ">=10 <2", "b/10 b/100"},
+    {">a", ">1", "a_b/2 b/10 b/100 b/2"},
 };
 
 STORE_TEST(ranges_bound_both_keys)
 {
     fill_for_ranges(f);
     for (size_t i = 0; TEST_EACH(i, RANGES); i++) {
-        struct scan_request request = {.partition_key = RANGES[i].partition_key,
-            .row_key = RANGES[i].row_key};
+        struct scan_request request = {
+            .partition_key = range_of(RANGES[i].partition_key),
+            .row_key = range_of(RANGES[i].row_key)};
 
-        check_text(
-            slice_of(fixture_keys(f, request)), slice_of(RANGES[i].expected));
+        check_keys(f, request, RANGES[i].expected);
         request.top = 1;
-        check_text(
-            slice_of(fixture_keys(f, request)), slice_of(RANGES[i].expected));
+        check_keys(f, request, RANGES[i].expected);
     }
 }
 
@@ -518,10 +429,10 @@ STORE_TEST(prefixes_find_what_begins_with_them)
 
     fill_for_ranges(f);
     request.partition_key = key_range_prefix(slice_of("a_"), &f->arena);
-    check_text(slice_of(fixture_keys(f, request)), slice_of("a_/1 a_b/2"));
+    check_keys(f, request, "a_/1 a_b/2");
     request.partition_key = key_range_exact(slice_of("b"));
     request.row_key = key_range_prefix(slice_of("10"), &f->arena);
-    check_text(slice_of(fixture_keys(f, request)), slice_of("b/10 b/100"));
+    check_keys(f, request, "b/10 b/100");
 }
 
 STORE_TEST(prefixes_may_end_anywhere)
@@ -598,88 +509,60 @@ STORE_TEST(scans_return_keys_in_utf16_order)
     "\"G\":\"0f8fad5b-d9cb-469f-a165-70867728950e\","                          \
     "\"X@odata.type\":\"Edm.Binary\",\"X\":\"Cv8=\""
 
-static const struct filter_case {
-    const char *filter;
-    bool matches;
-    const char *azurite; /* what Azurite does if it differs */
-} FILTERS[] = {
-    {"S eq 'O''Brien'", true, NULL},
-    {"S ne 'x'", true, NULL},
-    {"S gt 'O'", true, NULL},
-    {"S lt 'O'", false, NULL},
-    {"S eq 'o''brien'", false, NULL},
-    {"S eq ''", false, NULL},
-    {"I eq 5", true, NULL},
-    {"I ne 5", false, NULL},
-    {"I ge 6", false, NULL},
-    {"I gt -1", true, NULL},
-    {"L eq 5L", true, NULL},
-    {"L eq 5", false, NULL},
-    {"L lt 9007199254740993L", true, NULL},
-    {"I eq 5L", false, "answers 500"},
-    {"D eq 2.5", true, NULL},
-    {"D gt 2.4", true, NULL},
-    {"D le 2.4", false, NULL},
-    {"B eq true", true, NULL},
-    {"B eq false", false, NULL},
-    {"T eq datetime'2024-01-02T03:04:05.6780001Z'", true, NULL},
-    {"T lt datetime'2025-01-01T00:00:00Z'", true, NULL},
-    {"T gt datetime'2024-01-02T03:04:05.678Z'", true, "compares milliseconds"},
-    {"G eq guid'0f8fad5b-d9cb-469f-a165-70867728950e'", true, NULL},
-    {"G eq guid'0F8FAD5B-D9CB-469F-A165-70867728950E'", true,
-        "minds the case of a guid"},
-    {"X eq X'0aff'", true, NULL},
-    {"X eq binary'0aff'", true, NULL},
-    {"X eq X'0afe'", false, NULL},
-    {"Missing eq 'x'", false, NULL},
-    {"Missing ne 'x'", false, NULL},
-    {"not (S eq 'x')", true, NULL},
-    {"not (Missing eq 'x')", true, NULL},
-    {"PartitionKey eq 'p' and RowKey ge 'r' and RowKey lt 's'", true, NULL},
-    {"RowKey eq 's'", false, NULL},
-    {"(I eq 6 or S eq 'O''Brien') and not (B eq false)", true, NULL},
-    {"I eq 6 or I eq 5 and B eq true", true, NULL},
-};
+static const char *const MATCHING[] = {"S eq 'O''Brien'", "S ne 'x'",
+    "S gt 'O'", "I eq 5", "I gt -1", "L eq 5L", "L lt 9007199254740993L",
+    "D eq 2.5", "D gt 2.4", "B eq true",
+    "T eq datetime'2024-01-02T03:04:05.6780001Z'",
+    "T lt datetime'2025-01-01T00:00:00Z'",
+    "T gt datetime'2024-01-02T03:04:05.678Z'",
+    "G eq guid'0f8fad5b-d9cb-469f-a165-70867728950e'",
+    "G eq guid'0F8FAD5B-D9CB-469F-A165-70867728950E'", "X eq X'0aff'",
+    "X eq binary'0aff'", "not (S eq 'x')", "not (Missing eq 'x')",
+    "PartitionKey eq 'p' and RowKey ge 'r' and RowKey lt 's'",
+    "(I eq 6 or S eq 'O''Brien') and not (B eq false)",
+    "I eq 6 or I eq 5 and B eq true"};
+
+static const char *const NOT_MATCHING[] = {"S lt 'O'", "S eq 'o''brien'",
+    "S eq ''", "I ne 5", "I ge 6", "L eq 5", "I eq 5L", "D le 2.4",
+    "B eq false", "X eq X'0afe'", "Missing eq 'x'", "Missing ne 'x'",
+    "RowKey eq 's'"};
+
+static void filter(struct fixture *f, const char *text, const char *keys)
+{
+    struct scan_request request = {.filter = slice_of(text)};
+
+    test_case("%s on %s", text, f->store->name);
+    if (!is_left_out(f, text))
+        check_keys(f, request, keys);
+}
 
 STORE_TEST(filters_match_by_type)
 {
     fixture_insert(f, "p", "r", FILTERED);
-    for (size_t i = 0; TEST_EACH(i, FILTERS); i++) {
-        struct scan_request request = {.filter = slice_of(FILTERS[i].filter)};
-        const char *keys;
-
-        if (is_azurite(f) && FILTERS[i].azurite) {
-            print_message("%s: left out on Azurite, which %s\n",
-                FILTERS[i].filter, FILTERS[i].azurite);
-            continue;
-        }
-        keys = fixture_keys(f, request);
-        if ((keys[0] != '\0') != FILTERS[i].matches)
-            fail_msg("%s: \"%s\"", FILTERS[i].filter, keys);
-    }
+    for (size_t i = 0; i < sizeof(MATCHING) / sizeof(MATCHING[0]); i++)
+        filter(f, MATCHING[i], "p/r");
+    for (size_t i = 0; i < sizeof(NOT_MATCHING) / sizeof(NOT_MATCHING[0]); i++)
+        filter(f, NOT_MATCHING[i], "");
 }
 
 STORE_TEST(filters_join_ranges)
 {
     struct scan_request request = {
-        .partition_key = EXACT("p"),
-        .row_key = FROM_BELOW("0010", "0020"),
+        .partition_key = range_of("=p"),
+        .row_key = range_of(">=0010 <0020"),
         .filter = slice_of("Number lt 12 or Number eq 19"),
     };
 
     fixture_fill(f, "p", 30);
     fixture_fill(f, "q", 30);
-    check_text(
-        slice_of(fixture_keys(f, request)), slice_of("p/0010 p/0011 p/0019"));
+    check_keys(f, request, "p/0010 p/0011 p/0019");
 }
 
 STORE_TEST(wrong_filters_are_invalid)
 {
-    struct scan_request request = {
-        .table = f->table, .filter = slice_of("A eq eq 'x'")};
+    struct scan_request request = {.filter = slice_of("A eq eq 'x'")};
 
-    check(
-        f, TW_INVALID, store_scan(f->store, &f->exchange, &request, &f->page));
+    check(f, TW_INVALID, fixture_scan(f, request));
     assert_true(f->exchange.err.text[0] != '\0');
 }
 
@@ -687,29 +570,23 @@ STORE_TEST(select_gives_what_is_named)
 {
     const struct slice names[] = {
         {"B", 1}, {"Missing", 7}, {"PartitionKey", 12}, {"RowKey", 6}};
-    struct scan_request request = {
-        .table = f->table, .select = names, .select_count = 4};
-    const struct entity *entity;
+    struct scan_request request = {.select = names, .select_count = 4};
 
     fixture_insert(f, "p", "r", "\"A\":\"long\",\"B\":2,\"C\":true");
-    check(f, TW_OK, store_scan(f->store, &f->exchange, &request, &f->page));
-    assert_int_equal(f->page.count, 1);
-    entity = &f->page.entities[0];
-    check_text(entity->partition_key, slice_of("p"));
-    check_text(entity->row_key, slice_of("r"));
-    assert_true(entity->etag.len > 0);
-    check_text(fixture_json(f, entity), slice_of("{\"B\":2}"));
+    check_keys(f, request, "p/r");
+    check(f, TW_OK, fixture_scan(f, request));
+    assert_true(f->page.entities[0].etag.len > 0);
+    check_text(fixture_json(f, &f->page.entities[0]), slice_of("{\"B\":2}"));
 }
 
 STORE_TEST(select_of_nothing_gives_keys)
 {
     const struct slice none[] = {{"", 0}};
-    struct scan_request request = {.table = f->table, .select = none};
+    struct scan_request request = {.select = none};
     const char *etag = fixture_insert(f, "p", "r", "\"A\":\"long\"");
 
-    check(f, TW_OK, store_scan(f->store, &f->exchange, &request, &f->page));
-    assert_int_equal(f->page.count, 1);
-    check_text(f->page.entities[0].row_key, slice_of("r"));
+    check_keys(f, request, "p/r");
+    check(f, TW_OK, fixture_scan(f, request));
     check_text(f->page.entities[0].etag, slice_of(etag));
     assert_int_equal(f->page.entities[0].property_count, 0);
 }
@@ -717,16 +594,13 @@ STORE_TEST(select_of_nothing_gives_keys)
 STORE_TEST(filter_may_read_what_is_not_selected)
 {
     const struct slice names[] = {{"A", 1}};
-    struct scan_request request = {.table = f->table,
-        .select = names,
-        .select_count = 1,
-        .filter = slice_of("B eq 2")};
+    struct scan_request request = {
+        .select = names, .select_count = 1, .filter = slice_of("B eq 2")};
 
     fixture_insert(f, "p", "1", "\"A\":1,\"B\":1");
     fixture_insert(f, "p", "2", "\"A\":1,\"B\":2");
-    check(f, TW_OK, store_scan(f->store, &f->exchange, &request, &f->page));
-    assert_int_equal(f->page.count, 1);
-    check_text(f->page.entities[0].row_key, slice_of("2"));
+    check_keys(f, request, "p/2");
+    check(f, TW_OK, fixture_scan(f, request));
     check_text(fixture_json(f, &f->page.entities[0]), slice_of("{\"A\":1}"));
 }
 
@@ -742,7 +616,7 @@ STORE_TEST(continuation_leads_to_the_end)
     for (size_t i = 0; TEST_EACH(i, tops); i++) {
         struct scan_request request = {.top = tops[i]};
 
-        check_text(slice_of(fixture_keys(f, request)), slice_of(all));
+        check_keys(f, request, all);
     }
 }
 
@@ -755,19 +629,19 @@ STORE_TEST(continuation_keeps_filter_and_select)
         .select_count = 1};
 
     fixture_fill(f, "p", 20);
-    check_text(slice_of(fixture_keys(f, request)),
-        slice_of("p/0005 p/0006 p/0007 p/0008 p/0009 p/0010 p/0011 p/0012 "
-                 "p/0013 p/0014"));
+    check_keys(f, request,
+        "p/0005 p/0006 p/0007 p/0008 p/0009 p/0010 p/0011 p/0012 p/0013 "
+        "p/0014");
 }
 
 STORE_TEST(pages_hold_at_most_1000)
 {
-    struct scan_request request = {.table = f->table};
+    struct scan_request request = {0};
     size_t count = 0;
 
     fixture_fill(f, "p", 1001);
     do {
-        check(f, TW_OK, store_scan(f->store, &f->exchange, &request, &f->page));
+        check(f, TW_OK, fixture_scan(f, request));
         assert_true(f->page.count <= PAGE_MAX_ENTITIES);
         count += f->page.count;
         request.from = f->page.next;
@@ -794,135 +668,55 @@ static struct operation large_insert(struct fixture *f, const char *row_key)
 
 STORE_TEST(large_entities_come_in_pages)
 {
-    struct scan_request request = {0};
     struct operation insert;
 
     for (int i = 0; i < 12; i++) {
-        char row_key[8];
-
-        (void)snprintf(row_key, sizeof(row_key), "%02d", i);
-        insert = large_insert(f, row_key);
+        insert = large_insert(f, arena_format(&f->arena, "%02d", i).at);
         check(f, TW_OK, fixture_send(f, &insert, 1));
     }
     check_same(f, &insert.entity, fixture_get(f, "large", "11"));
-    check_text(slice_of(fixture_keys(f, request)),
-        slice_of("large/00 large/01 large/02 large/03 large/04 large/05 "
-                 "large/06 large/07 large/08 large/09 large/10 large/11"));
+    check_all(f, "large/00 large/01 large/02 large/03 large/04 large/05 "
+                 "large/06 large/07 large/08 large/09 large/10 large/11");
 }
 
 STORE_TEST(answers_beyond_max_bytes_are_too_large)
 {
-    struct scan_request request = {
-        .table = f->table, .max_bytes = 200000, .top = 1};
+    struct scan_request request = {.max_bytes = 200000, .top = 1};
     struct operation insert = large_insert(f, "1");
 
     check(f, TW_OK, fixture_send(f, &insert, 1));
-    check(f, TW_TOO_LARGE,
-        store_scan(f->store, &f->exchange, &request, &f->page));
+    check(f, TW_TOO_LARGE, fixture_scan(f, request));
     request.max_bytes = 600000;
-    check(f, TW_OK, store_scan(f->store, &f->exchange, &request, &f->page));
+    check(f, TW_OK, fixture_scan(f, request));
     assert_int_equal(f->page.count, 1);
-}
-
-STORE_TEST(wrong_tops_are_invalid)
-{
-    struct scan_request request = {.table = f->table, .top = 1001};
-
-    check(
-        f, TW_INVALID, store_scan(f->store, &f->exchange, &request, &f->page));
 }
 
 /* ---- batches ---- */
 
 STORE_TEST(batch_of_100_is_applied)
 {
-    struct operation operations[BATCH_MAX_OPERATIONS + 1];
+    struct operation operations[BATCH_MAX_OPERATIONS];
 
-    for (size_t i = 0; i < 101; i++) {
-        char row_key[8];
-
-        (void)snprintf(row_key, sizeof(row_key), "%03zu", i);
-        operations[i] = fixture_operation(
-            f, OPERATION_INSERT, "p", row_key, NULL, "\"A\":1");
-    }
-    check(f, TW_INVALID, fixture_send(f, operations, 101));
-    check_text(slice_of(fixture_all(f)), slice_of(""));
+    for (size_t i = 0; i < 100; i++)
+        operations[i] =
+            insert_of(f, "p", arena_format(&f->arena, "%03zu", i).at);
     check(f, TW_OK, fixture_send(f, operations, 100));
-    for (size_t i = 0; i < 100; i++) {
-        assert_true(f->result.etags[i][0] != '\0');
-        operations[i].type = OPERATION_DELETE;
-        operations[i].entity.etag =
-            arena_copy(&f->arena, slice_of(f->result.etags[i]));
-    }
+    turn_into_deletes(f, operations, 100);
     check(f, TW_OK, fixture_send(f, operations, 100));
     for (size_t i = 0; i < 100; i++)
         assert_string_equal(f->result.etags[i], "");
-    check_text(slice_of(fixture_all(f)), slice_of(""));
-}
-
-STORE_TEST(batch_of_nothing_is_refused)
-{
-    check(f, TW_INVALID, fixture_send(f, NULL, 0));
-}
-
-STORE_TEST(batch_refuses_two_partition_keys)
-{
-    struct operation operations[] = {
-        fixture_operation(f, OPERATION_INSERT, "p", "1", NULL, ""),
-        fixture_operation(f, OPERATION_INSERT, "q", "2", NULL, ""),
-    };
-
-    check(f, TW_INVALID, fixture_send(f, operations, 2));
-    assert_int_equal(f->result.failed, 1);
-    check_text(slice_of(fixture_all(f)), slice_of(""));
-}
-
-STORE_TEST(batch_refuses_one_row_key_twice)
-{
-    struct operation operations[] = {
-        fixture_operation(f, OPERATION_INSERT, "p", "1", NULL, ""),
-        fixture_operation(f, OPERATION_INSERT, "p", "2", NULL, ""),
-        fixture_operation(f, OPERATION_INSERT, "p", "1", NULL, ""),
-    };
-
-    check(f, TW_INVALID, fixture_send(f, operations, 3));
-    assert_int_equal(f->result.failed, 2);
-    check_text(slice_of(fixture_all(f)), slice_of(""));
-}
-
-STORE_TEST(change_without_an_etag_is_refused)
-{
-    static const enum operation_type types[] = {
-        OPERATION_REPLACE, OPERATION_MERGE, OPERATION_DELETE};
-
-    fixture_insert(f, "p", "r", "\"A\":1");
-    for (size_t i = 0; i < 3; i++) {
-        struct operation change =
-            fixture_operation(f, types[i], "p", "r", NULL, "\"A\":2");
-
-        check(f, TW_INVALID, fixture_send(f, &change, 1));
-        assert_int_equal(f->result.failed, 0);
-        change.entity.etag = slice_of("*");
-        check(f, TW_INVALID, fixture_send(f, &change, 1));
-    }
-    check_text(
-        fixture_json(f, fixture_get(f, "p", "r")), slice_of("{\"A\":1}"));
+    check_all(f, "");
 }
 
 STORE_TEST(batch_over_4_mib_is_too_large)
 {
     struct operation operations[11];
 
-    for (int i = 0; i < 11; i++) {
-        char row_key[8];
-
-        (void)snprintf(row_key, sizeof(row_key), "%02d", i);
-        operations[i] =
-            large_insert(f, arena_copy(&f->arena, slice_of(row_key)).at);
-    }
+    for (int i = 0; i < 11; i++)
+        operations[i] = large_insert(f, arena_format(&f->arena, "%02d", i).at);
     check(f, TW_TOO_LARGE, fixture_send(f, operations, 11));
     assert_int_equal(f->result.failed, 11);
-    check_text(slice_of(fixture_all(f)), slice_of(""));
+    check_all(f, "");
 }
 
 /* Reasons for which one operation of a batch is refused. */
@@ -940,16 +734,14 @@ static const struct refusal {
     {OPERATION_MERGE, "missing", true, TW_NOT_FOUND},
     {OPERATION_DELETE, "missing", true, TW_NOT_FOUND},
 };
-#define REFUSAL_COUNT (sizeof(REFUSALS) / sizeof(REFUSALS[0]))
 
 /* An ETag that the entity "there" had earlier. */
 static const char *make_stale(struct fixture *f)
 {
     const char *etag = fixture_insert(f, "p", "there", "\"A\":0");
-    struct operation change =
-        fixture_operation(f, OPERATION_REPLACE, "p", "there", etag, "\"A\":1");
 
-    check(f, TW_OK, fixture_send(f, &change, 1));
+    check(f, TW_OK,
+        fixture_change(f, OPERATION_REPLACE, "p", "there", etag, "\"A\":1"));
     assert_string_not_equal(f->result.etags[0], etag);
     return etag;
 }
@@ -961,79 +753,61 @@ static void refuse(struct fixture *f, const struct refusal *refusal,
 {
     struct operation operations[5];
 
-    for (size_t i = 0; i < size; i++) {
-        char row_key[8];
-
-        (void)snprintf(row_key, sizeof(row_key), "new%zu", i);
-        operations[i] = fixture_operation(
-            f, OPERATION_INSERT, "p", row_key, NULL, "\"A\":1");
-    }
+    for (size_t i = 0; i < size; i++)
+        operations[i] =
+            insert_of(f, "p", arena_format(&f->arena, "new%zu", i).at);
     operations[index] = fixture_operation(f, refusal->type, "p",
         refusal->row_key, refusal->stale ? stale : NULL, "\"A\":2");
     check(f, refusal->code, fixture_send(f, operations, size));
     assert_int_equal(f->result.failed, index);
     assert_true(f->exchange.err.text[0] != '\0');
-    check_text(slice_of(fixture_all(f)), slice_of("p/there"));
-    check_text(
-        fixture_json(f, fixture_get(f, "p", "there")), slice_of("{\"A\":1}"));
+    check_all(f, "p/there");
+    check_json(f, "p", "there", "{\"A\":1}");
 }
 
-STORE_TEST(refused_batch_changes_nothing)
+STORE_TEST(refused_batch_names_its_operation_and_changes_nothing)
 {
     const char *stale = make_stale(f);
 
-    for (size_t i = 0; i < REFUSAL_COUNT; i++) {
+    for (size_t i = 0; TEST_EACH(i, REFUSALS); i++) {
         refuse(f, &REFUSALS[i], stale, 5, 0);
         refuse(f, &REFUSALS[i], stale, 5, 2);
         refuse(f, &REFUSALS[i], stale, 5, 4);
-    }
-}
-
-STORE_TEST(refused_batch_of_one_names_its_operation)
-{
-    const char *stale = make_stale(f);
-
-    for (size_t i = 0; i < REFUSAL_COUNT; i++)
         refuse(f, &REFUSALS[i], stale, 1, 0);
+    }
 }
 
 STORE_TEST(merge_keeps_the_others)
 {
     const char *etag =
         fixture_insert(f, "p", "r", "\"A\":1,\"B\":\"two\",\"C\":true");
-    struct operation merge = fixture_operation(f, OPERATION_MERGE, "p", "r",
-        etag, "\"B@odata.type\":\"Edm.Int64\",\"B\":\"2\",\"D\":4");
-    struct operation whole =
-        fixture_operation(f, OPERATION_MERGE, "p", "r", etag,
-            "\"A\":1,\"B@odata.type\":\"Edm.Int64\",\"B\":\"2\",\"C\":true,"
-            "\"D\":4");
+    struct entity whole = fixture_entity(f, "p", "r",
+        "\"A\":1,\"B@odata.type\":\"Edm.Int64\",\"B\":\"2\",\"C\":true,"
+        "\"D\":4");
 
-    check(f, TW_OK, fixture_send(f, &merge, 1));
-    check_same(f, &whole.entity, fixture_get(f, "p", "r"));
+    check(f, TW_OK,
+        fixture_change(f, OPERATION_MERGE, "p", "r", etag,
+            "\"B@odata.type\":\"Edm.Int64\",\"B\":\"2\",\"D\":4"));
+    check_same(f, &whole, fixture_get(f, "p", "r"));
     check_text(f->page.entities[0].etag, slice_of(f->result.etags[0]));
 }
 
 STORE_TEST(merge_of_nothing_gives_a_new_etag)
 {
     const char *etag = fixture_insert(f, "p", "r", "\"A\":1");
-    struct operation merge =
-        fixture_operation(f, OPERATION_MERGE, "p", "r", etag, "");
 
-    check(f, TW_OK, fixture_send(f, &merge, 1));
+    check(f, TW_OK, fixture_change(f, OPERATION_MERGE, "p", "r", etag, ""));
     assert_string_not_equal(f->result.etags[0], etag);
-    check_text(
-        fixture_json(f, fixture_get(f, "p", "r")), slice_of("{\"A\":1}"));
+    check_json(f, "p", "r", "{\"A\":1}");
 }
 
 STORE_TEST(replace_removes_the_others)
 {
     const char *etag = fixture_insert(f, "p", "r", "\"A\":1,\"B\":2");
-    struct operation replace =
-        fixture_operation(f, OPERATION_REPLACE, "p", "r", etag, "\"B\":3");
 
-    check(f, TW_OK, fixture_send(f, &replace, 1));
-    check_text(
-        fixture_json(f, fixture_get(f, "p", "r")), slice_of("{\"B\":3}"));
+    check(f, TW_OK,
+        fixture_change(f, OPERATION_REPLACE, "p", "r", etag, "\"B\":3"));
+    check_json(f, "p", "r", "{\"B\":3}");
 }
 
 STORE_TEST(etag_does_not_come_back)
@@ -1046,7 +820,7 @@ STORE_TEST(etag_does_not_come_back)
     check(f, TW_NOT_FOUND, fixture_send(f, &delete, 1));
     assert_string_not_equal(fixture_insert(f, "p", "r", "\"A\":1"), first);
     check(f, TW_CONFLICT, fixture_send(f, &delete, 1));
-    check_text(slice_of(fixture_all(f)), slice_of("p/r"));
+    check_all(f, "p/r");
 }
 
 STORE_TEST(batch_mixes_operations)
@@ -1062,11 +836,9 @@ STORE_TEST(batch_mixes_operations)
     };
 
     check(f, TW_OK, fixture_send(f, operations, 4));
-    check_text(slice_of(fixture_all(f)), slice_of("p/2 p/3 p/4"));
-    check_text(fixture_json(f, fixture_get(f, "p", "2")),
-        slice_of("{\"A\":1,\"B\":2}"));
-    check_text(
-        fixture_json(f, fixture_get(f, "p", "3")), slice_of("{\"C\":3}"));
+    check_all(f, "p/2 p/3 p/4");
+    check_json(f, "p", "2", "{\"A\":1,\"B\":2}");
+    check_json(f, "p", "3", "{\"C\":3}");
     check_text(fixture_get(f, "p", "4")->etag, slice_of(f->result.etags[3]));
 }
 
@@ -1121,6 +893,15 @@ static struct held hold(struct fixture *f, size_t index)
     return held;
 }
 
+/* Put a message, and receive it for 300 s. */
+static struct held put_and_get(struct fixture *f, const char *text)
+{
+    put(f, text, 0);
+    assert_int_equal(get(f, 1, 300), 1);
+    check_text(f->messages.list[0].text, slice_of(text));
+    return hold(f, 0);
+}
+
 static enum tw_err delete_held(struct fixture *f, const struct held *held)
 {
     return store_queue_delete(
@@ -1137,19 +918,11 @@ static enum tw_err renew(struct fixture *f, struct held *held, int64_t hide_s)
 static void wait_until_visible(struct fixture *f)
 {
     int64_t give_up_ms = platform_boot_ms() + 30000;
-    struct platform_mutex lock;
-    struct platform_cond never;
 
-    platform_mutex_init(&lock);
-    platform_cond_init(&never);
     while (peek(f) == 0) {
         assert_true(platform_boot_ms() < give_up_ms);
-        platform_lock(&lock);
-        (void)platform_wait(&never, &lock, platform_boot_ms() + 50);
-        platform_unlock(&lock);
+        (void)usleep(50000);
     }
-    platform_cond_done(&never);
-    platform_mutex_done(&lock);
 }
 
 STORE_TEST(queue_created_twice_is_there_once)
@@ -1157,16 +930,6 @@ STORE_TEST(queue_created_twice_is_there_once)
     put(f, "kept", 0);
     check(f, TW_OK, store_queue_create(f->store, &f->exchange, f->queue));
     assert_int_equal(count_of(f), 1);
-}
-
-STORE_TEST(queue_names_are_checked)
-{
-    static const char *const names[] = {
-        "", "ab", "Abc", "-abc", "abc-", "a--b", "a_b", "a/b"};
-
-    for (size_t i = 0; TEST_EACH(i, names); i++)
-        check(f, TW_INVALID,
-            store_queue_create(f->store, &f->exchange, names[i]));
 }
 
 STORE_TEST(missing_queue_is_not_found)
@@ -1200,19 +963,15 @@ STORE_TEST(empty_queue_gives_nothing)
 
 STORE_TEST(got_message_is_hidden_until_deleted)
 {
-    struct held held;
-    struct message *message = &f->messages.list[0];
     int64_t now_ticks = platform_wall_ticks();
+    struct held held = put_and_get(f, "work");
+    struct message *message = &f->messages.list[0];
 
-    put(f, "work", 0);
-    assert_int_equal(get(f, 1, 300), 1);
-    check_text(message->text, slice_of("work"));
     assert_int_equal(message->dequeue_count, 1);
     assert_int_equal(message->inserted_ticks % TICKS_PER_S, 0);
     assert_true(message->inserted_ticks > now_ticks - 60 * TICKS_PER_S);
     assert_true(message->inserted_ticks < now_ticks + 60 * TICKS_PER_S);
     assert_true(message->next_visible_ticks > now_ticks + 200 * TICKS_PER_S);
-    held = hold(f, 0);
     assert_int_equal(get(f, 32, 300), 0);
     assert_int_equal(peek(f), 0);
     assert_int_equal(count_of(f), 1);
@@ -1222,58 +981,32 @@ STORE_TEST(got_message_is_hidden_until_deleted)
     check(f, TW_CONFLICT, renew(f, &held, 30));
 }
 
-static const char *const TEXTS[] = {"x", "{\"job\": \"delete-channel\"}",
-    "eyJqb2IiOiAiZGVsZXRlLWNoYW5uZWwifQ==", "SURF",
-    "a+b/c==", "<QueueMessage>&amp;<![CDATA[x]]></QueueMessage>",
-    "\"quotes\" 'both'", " blanks around ", "line\nline\n",
-    "tab\tand\rreturn\r\nboth", "\xc3\xa4\xe6\x97\xa5\xf0\x9f\x98\x80",
-    "%41+&=#?", "]]>", "&#x41;"};
-
 STORE_TEST(texts_come_back_exactly)
 {
-    for (size_t i = 0; TEST_EACH(i, TEXTS); i++) {
+    static const char *const texts[] = {"", "x",
+        "{\"job\": \"delete-channel\"}",
+        "eyJqb2IiOiAiZGVsZXRlLWNoYW5uZWwifQ==", "SURF",
+        "a+b/c==", "<QueueMessage>&amp;<![CDATA[x]]></QueueMessage>",
+        "\"quotes\" 'both'", " blanks around ", "line\nline\n",
+        "tab\tand\rreturn\r\nboth", "\xc3\xa4\xe6\x97\xa5\xf0\x9f\x98\x80",
+        "%41+&=#?", "]]>", "&#x41;"};
+
+    for (size_t i = 0; TEST_EACH(i, texts); i++) {
         struct held held;
 
-        put(f, TEXTS[i], 0);
+        put(f, texts[i], 0);
         assert_int_equal(peek(f), 1);
-        check_text(f->messages.list[0].text, slice_of(TEXTS[i]));
+        check_text(f->messages.list[0].text, slice_of(texts[i]));
         assert_int_equal(get(f, 1, 300), 1);
-        check_text(f->messages.list[0].text, slice_of(TEXTS[i]));
+        check_text(f->messages.list[0].text, slice_of(texts[i]));
         held = hold(f, 0);
         check(f, TW_OK, delete_held(f, &held));
     }
 }
 
-STORE_TEST(empty_text_is_a_text)
-{
-    put(f, "", 0);
-    assert_int_equal(get(f, 1, 300), 1);
-    check_text(f->messages.list[0].text, slice_of(""));
-}
-
 STORE_TEST(texts_may_have_64_kib)
 {
-    struct slice text = repeated(f, 'x', QUEUE_MAX_MESSAGE_BYTES);
-
-    put(f, text.at, 0);
-    assert_int_equal(get(f, 1, 300), 1);
-    check_text(f->messages.list[0].text, text);
-    check(f, TW_TOO_LARGE,
-        store_queue_put(f->store, &f->exchange, f->queue,
-            repeated(f, 'x', QUEUE_MAX_MESSAGE_BYTES + 1), 0, &f->messages));
-    assert_int_equal(count_of(f), 1);
-}
-
-STORE_TEST(texts_no_queue_carries_are_invalid)
-{
-    static const struct slice texts[] = {{"nul\0", 4}, {"\x01", 1},
-        {"\x1b[0m", 4}, {"\xff\xfe", 2}, {"\xef\xbf\xbf", 3}};
-
-    for (size_t i = 0; TEST_EACH(i, texts); i++)
-        check(f, TW_INVALID,
-            store_queue_put(
-                f->store, &f->exchange, f->queue, texts[i], 0, &f->messages));
-    assert_int_equal(count_of(f), 0);
+    (void)put_and_get(f, repeated(f, 'x', QUEUE_MAX_MESSAGE_BYTES).at);
 }
 
 STORE_TEST(put_gives_id_and_receipt)
@@ -1307,11 +1040,8 @@ STORE_TEST(put_may_hide_the_message)
 
 STORE_TEST(renew_gives_another_receipt)
 {
-    struct held held, old;
+    struct held held = put_and_get(f, "x"), old = held;
 
-    put(f, "x", 0);
-    assert_int_equal(get(f, 1, 300), 1);
-    held = old = hold(f, 0);
     check(f, TW_OK, renew(f, &held, 300));
     assert_string_not_equal(held.receipt, old.receipt);
     check(f, TW_CONFLICT, renew(f, &old, 300));
@@ -1323,11 +1053,8 @@ STORE_TEST(renew_gives_another_receipt)
 
 STORE_TEST(renew_of_nothing_makes_visible)
 {
-    struct held held;
+    struct held held = put_and_get(f, "x");
 
-    put(f, "x", 0);
-    assert_int_equal(get(f, 1, 300), 1);
-    held = hold(f, 0);
     check(f, TW_OK, renew(f, &held, 0));
     wait_until_visible(f);
     assert_int_equal(f->messages.list[0].dequeue_count, 1);
@@ -1373,12 +1100,8 @@ STORE_TEST(get_takes_up_to_32)
 {
     bool seen[40] = {false};
 
-    for (int i = 0; i < 40; i++) {
-        char text[8];
-
-        (void)snprintf(text, sizeof(text), "%d", i);
-        put(f, text, 0);
-    }
+    for (int i = 0; i < 40; i++)
+        put(f, arena_format(&f->arena, "%d", i).at, 0);
     assert_int_equal(count_of(f), 40);
     for (size_t got = 0; got < 40; got += f->messages.count) {
         assert_true(get(f, 32, 300) > 0);
@@ -1393,20 +1116,6 @@ STORE_TEST(get_takes_up_to_32)
         }
     }
     assert_int_equal(count_of(f), 0);
-}
-
-STORE_TEST(wrong_numbers_are_invalid)
-{
-    check(f, TW_INVALID,
-        store_queue_get(f->store, &f->exchange, f->queue, 0, 30, &f->messages));
-    check(f, TW_INVALID,
-        store_queue_get(
-            f->store, &f->exchange, f->queue, 33, 30, &f->messages));
-    check(f, TW_INVALID,
-        store_queue_get(f->store, &f->exchange, f->queue, 1, 0, &f->messages));
-    check(f, TW_INVALID,
-        store_queue_put(f->store, &f->exchange, f->queue, slice_of("x"), 604801,
-            &f->messages));
 }
 
 STORE_TEST(garbled_receipts_change_nothing)
@@ -1426,14 +1135,28 @@ STORE_TEST(garbled_receipts_change_nothing)
 
 /* ---- all of them, on each store ---- */
 
-static int run_on(struct store *store)
+static int run_on(
+    enum tw_err opened, struct store *store, const struct err *err)
 {
     int failed;
 
+    if (opened != TW_OK) {
+        print_error("%s\n", err->text);
+        return 1;
+    }
     under_test = store;
     failed = test_run_all(NULL, NULL);
     store_close(store);
     return failed;
+}
+
+static int run_on_embedded(const char *name, const char *path)
+{
+    struct store *store = NULL;
+    struct err err;
+    enum tw_err code = embedded_open(name, path, &store, &err);
+
+    return run_on(code, store, &err);
 }
 
 /* Runs the cases on an azure store with the connection string in that variable.
@@ -1441,8 +1164,9 @@ static int run_on(struct store *store)
 static int run_on_service(const char *name, const char *variable)
 {
     const char *string = getenv(variable);
-    struct store *store;
+    struct store *store = NULL;
     struct err err;
+    enum tw_err code;
 
     if (!string || !*string) {
         print_message("[  SKIPPED ] azure store on %s: %s holds no connection"
@@ -1450,29 +1174,15 @@ static int run_on_service(const char *name, const char *variable)
             name, variable);
         return 0;
     }
-    if (azure_open(name, slice_of(string), false, &store, &err) != TW_OK) {
-        print_error("%s: %s\n", variable, err.text);
-        return 1;
-    }
-    return run_on(store);
+    code = azure_open(name, slice_of(string), false, &store, &err);
+    return run_on(code, store, &err);
 }
 
 int main(void)
 {
-    struct store *store;
-    struct err err;
-    int failed;
+    int failed = run_on_embedded("embedded", "conformance.db") +
+                 run_on_embedded("memory", ":memory:");
 
-    if (embedded_open("embedded", "conformance.db", &store, &err) != TW_OK) {
-        print_error("%s\n", err.text);
-        return 1;
-    }
-    failed = run_on(store);
-    if (embedded_open("memory", ":memory:", &store, &err) != TW_OK) {
-        print_error("%s\n", err.text);
-        return 1;
-    }
-    failed += run_on(store);
     failed += run_on_service("azurite", "TABLEWARD_AZURITE");
     return failed + run_on_service("azsim", "TABLEWARD_AZSIM");
 }
