@@ -4,18 +4,16 @@
  * are rebooted. Several stores of one file stand for several processes.
  */
 #include "tests/support/fixture.h"
+#include "tests/support/store_file.h"
 #include "tests/support/test.h"
 
-#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "tests/support/virtual_platform.h"
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/store/embedded/embedded.h"
 
 #define PATH "test.db"
 #define OTHER_BOOT "00000000-0000-4000-8000-000000000002"
@@ -52,16 +50,20 @@ static void boot(const char *boot_id, int64_t off_ms)
     virtual_set_boot_id(0, boot_id);
 }
 
-static void remove_store(void)
+static struct store *open_store(const char *path)
 {
-    (void)unlink(PATH);
-    (void)unlink(PATH "-wal");
-    (void)unlink(PATH "-shm");
+    struct exchange exchange = {.deadline = NULL};
+    struct store *opened = store_file_open(path);
+
+    assert_ok(store_queue_create(opened, &exchange, QUEUE));
+    return opened;
 }
+
+static struct store *store; /* of the test; NULL: closed */
 
 static void begin(void)
 {
-    remove_store();
+    store_file_remove(PATH);
     virtual_platform_use(&(struct virtual_options){.seed = 1,
         .boot_ms = 5 * DAY,
         .wall_ticks = TICKS_1970 + INT64_C(1800000000) * TICKS_PER_S});
@@ -69,42 +71,62 @@ static void begin(void)
 
 static void end(void)
 {
+    if (store)
+        store_close(store);
+    store = NULL;
     virtual_platform_end();
-    remove_store();
 }
 
-static struct store *open_store(const char *path)
+static void close_store(void)
 {
-    struct exchange exchange = {.deadline = NULL};
-    struct store *store = NULL;
-    struct err err;
-
-    if (embedded_open("main", path, &store, &err) != TW_OK)
-        fail_msg("%s", err.text);
-    assert_ok(store_queue_create(store, &exchange, QUEUE));
-    return store;
+    store_close(store);
+    store = NULL;
 }
+
+/* The machine reboots, and the store is opened again. */
+static void reboot(const char *boot_id, int64_t off_ms)
+{
+    close_store();
+    boot(boot_id, off_ms);
+    store = open_store(PATH);
+}
+
+static int set_up(void **state)
+{
+    begin();
+    store = open_store(PATH);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    end();
+    return 0;
+}
+
+/* A test with a store in a new file. */
+#define CLOCK_TEST(name) TEST_IN(name, set_up, tear_down)
 
 /* ---- what a store says ---- */
 
-static int64_t date_of(struct store *store)
+static int64_t date_of(struct store *asked)
 {
     struct exchange exchange = {.deadline = NULL};
     int64_t count;
 
-    assert_ok(store_queue_count(store, &exchange, QUEUE, &count));
+    assert_ok(store_queue_count(asked, &exchange, QUEUE, &count));
     return exchange.date_ticks;
 }
 
 /* The Date of a write; *ret_inserted may be NULL. */
-static int64_t put(struct store *store, int64_t hide_s, int64_t *ret_inserted)
+static int64_t put(struct store *asked, int64_t hide_s, int64_t *ret_inserted)
 {
     struct exchange exchange = {.deadline = NULL};
     struct messages messages;
 
     messages_init(&messages);
     assert_ok(store_queue_put(
-        store, &exchange, QUEUE, slice_of("text"), hide_s, &messages));
+        asked, &exchange, QUEUE, slice_of("text"), hide_s, &messages));
     if (ret_inserted)
         *ret_inserted = messages.list[0].inserted_ticks;
     messages_done(&messages);
@@ -113,14 +135,14 @@ static int64_t put(struct store *store, int64_t hide_s, int64_t *ret_inserted)
 
 /* Returns how many messages the store gives; they are then hidden for an hour.
  */
-static size_t get(struct store *store)
+static size_t get(struct store *asked)
 {
     struct exchange exchange = {.deadline = NULL};
     struct messages messages;
     size_t count;
 
     messages_init(&messages);
-    assert_ok(store_queue_get(store, &exchange, QUEUE, 32, 3600, &messages));
+    assert_ok(store_queue_get(asked, &exchange, QUEUE, 32, 3600, &messages));
     count = messages.count;
     messages_done(&messages);
     return count;
@@ -141,33 +163,21 @@ static int64_t ticks(int64_t ms)
     return ms * TICKS_PER_MS;
 }
 
-static int set_up(void **state)
-{
-    begin();
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    end();
-    return 0;
-}
-
-#define CLOCK_TEST(name) TEST_IN(name, set_up, tear_down)
-
 /* ---- steps ---- */
 
 CLOCK_TEST(it_is_the_wall_clock_that_nobody_steps)
 {
-    struct store *store;
-
-    store = open_store(PATH);
     for (int i = 0; i < 100; i++) {
         pass(i * HOUR / 50);
         check_near(i % 3 == 0 ? put(store, 0, NULL) : date_of(store),
             platform_wall_ticks());
     }
-    store_close(store);
+}
+
+static void close_all(struct store *stores[3])
+{
+    for (size_t s = 0; s < 3; s++)
+        store_close(stores[s]);
 }
 
 /* The Date is checked of the process that wrote, of another one that has the
@@ -195,8 +205,7 @@ TEST(a_step_is_nothing_to_it)
             assert_int_equal(get(stores[s]), 0);
         pass(10 * SECOND);
         assert_int_equal(get(stores[i % 3]), 1);
-        for (size_t s = 0; s < 3; s++)
-            store_close(stores[s]);
+        close_all(stores);
         end();
     }
 }
@@ -204,17 +213,16 @@ TEST(a_step_is_nothing_to_it)
 /* Timestamp is of the same clock as Date. */
 CLOCK_TEST(entities_are_dated_by_it)
 {
-    struct fixture f;
+    struct fixture f = {0};
     int64_t date, dated;
 
-    fixture_init(&f, open_store(PATH));
+    fixture_init(&f, store);
     step(-2 * DAY);
     (void)fixture_insert(&f, "p", "r", "");
-    date = date_of(f.store);
+    date = date_of(store);
     step(2 * DAY);
     assert_true(text_ticks(fixture_get(&f, "p", "r")->timestamp, &dated));
     check_near(dated, date);
-    store_close(f.store);
     fixture_done(&f);
 }
 
@@ -222,79 +230,61 @@ CLOCK_TEST(entities_are_dated_by_it)
  * clock. */
 CLOCK_TEST(insertion_time_is_the_wall_clocks)
 {
-    struct store *store;
     int64_t inserted, now_ticks;
 
-    store = open_store(PATH);
     step(-2 * DAY);
     (void)put(store, 0, &inserted);
     now_ticks = platform_wall_ticks();
     assert_true(inserted <= now_ticks);
     assert_true(inserted > now_ticks - 2 * TICKS_PER_S);
-    store_close(store);
 }
 
 /* run/lease.h: a lease ends 3 s after its owner's deadline. */
 CLOCK_TEST(a_lease_of_an_hour_outlasts_its_owner)
 {
-    struct store *store;
-    int64_t date;
-
-    store = open_store(PATH);
-    date = put(store, 0, NULL);
+    int64_t date = put(store, 0, NULL);
     step(2 * DAY);
     (void)put(store, 0, NULL);
     pass(HOUR);
     assert_true(date_of(store) < date + ticks(HOUR + 3 * SECOND));
-    store_close(store);
 }
 
 /* ---- how it comes back to the wall clock ---- */
 
-CLOCK_TEST(too_late_it_runs_slower)
+static void write_every(int64_t ms, int times)
 {
-    struct store *store;
+    for (int i = 0; i < times; i++) {
+        (void)put(store, 0, NULL);
+        pass(ms);
+    }
+}
 
+TEST(too_late_it_runs_slower)
+{
+    begin();
     step(2 * DAY);
     store = open_store(PATH);
     step(-2 * DAY);
-    for (int hour = 0; hour < 15 * 24; hour++) {
-        (void)put(store, 0, NULL);
-        pass(HOUR);
-    }
+    write_every(HOUR, 15 * 24);
     check_near(date_of(store), platform_wall_ticks() + ticks(3 * HOUR));
-    for (int hour = 0; hour < 30; hour++) {
-        (void)put(store, 0, NULL);
-        pass(HOUR);
-    }
+    write_every(HOUR, 30);
     check_near(date_of(store), platform_wall_ticks());
-    store_close(store);
+    end();
 }
 
 CLOCK_TEST(behind_it_runs_a_little_faster)
 {
-    struct store *store;
-
-    store = open_store(PATH);
     step(30 * SECOND);
     for (int minute = 0; minute < 34 * 60; minute++) {
-        (void)put(store, 0, NULL);
-        pass(HOUR / 60);
+        write_every(HOUR / 60, 1);
         assert_true(date_of(store) < platform_wall_ticks());
     }
-    for (int minute = 0; minute < 60; minute++) {
-        (void)put(store, 0, NULL);
-        pass(HOUR / 60);
-    }
+    write_every(HOUR / 60, 60);
     check_near(date_of(store), platform_wall_ticks());
-    store_close(store);
 }
 
 CLOCK_TEST(behind_and_idle_it_runs_faster)
 {
-    struct store *store;
-
-    store = open_store(PATH);
     step(HOUR);
     (void)put(store, 0, NULL);
     pass(2 * HOUR);
@@ -303,105 +293,72 @@ CLOCK_TEST(behind_and_idle_it_runs_faster)
     check_near(put(store, 0, NULL), platform_wall_ticks());
     pass(30 * DAY);
     check_near(date_of(store), platform_wall_ticks());
-    store_close(store);
 }
 
 /* ---- other boots, other machines ---- */
 
 CLOCK_TEST(after_a_reboot_it_is_the_wall_clock)
 {
-    struct store *store;
-
-    store = open_store(PATH);
     step(DAY);
     (void)put(store, 0, NULL);
-    store_close(store);
-    boot(OTHER_BOOT, 10 * HOUR);
-    store = open_store(PATH);
+    reboot(OTHER_BOOT, 10 * HOUR);
     check_near(date_of(store), platform_wall_ticks());
     /* The clock stays what it was at the first read, without any write. */
     step(HOUR);
     check_near(date_of(store), platform_wall_ticks() - ticks(HOUR));
-    store_close(store);
 }
 
 CLOCK_TEST(after_a_reboot_into_the_past_it_goes_on)
 {
-    struct store *store;
-    int64_t date;
-
-    store = open_store(PATH);
-    date = put(store, 60, NULL);
-    store_close(store);
-    boot(OTHER_BOOT, -2 * DAY);
-    store = open_store(PATH);
+    int64_t date = put(store, 60, NULL);
+    reboot(OTHER_BOOT, -2 * DAY);
     check_near(date_of(store), date);
     assert_int_equal(get(store), 0);
     pass(69 * SECOND);
     assert_int_equal(get(store), 1);
-    store_close(store);
 }
 
 /* The same boot id with an earlier boot clock: a virtual machine that was
  * restored to an earlier state. */
 CLOCK_TEST(a_machine_that_is_set_back_is_another_boot)
 {
-    struct store *store;
-    int64_t date;
-
-    store = open_store(PATH);
-    date = put(store, 60, NULL);
+    int64_t date = put(store, 60, NULL);
     virtual_step_clocks(0, HOUR, -2 * HOUR);
     check_near(date_of(store), platform_wall_ticks());
     assert_true(date_of(store) >= date);
-    store_close(store);
 }
 
 CLOCK_TEST(a_copy_goes_on_elsewhere)
 {
-    struct store *store;
-    int64_t date;
-
-    store = open_store(PATH);
-    date = put(store, 60, NULL);
-    store_close(store);
-    boot(OTHER_BOOT, -HOUR); /* its wall clock is an hour behind */
-    store = open_store(PATH);
+    int64_t date = put(store, 60, NULL);
+    reboot(OTHER_BOOT, -HOUR); /* its wall clock is an hour behind */
     check_near(date_of(store), date);
     pass(69 * SECOND);
     assert_int_equal(get(store), 1);
     date = put(store, 0, NULL);
-    store_close(store);
-    boot(VIRTUAL_BOOT_ID, 2 * HOUR);
-    store = open_store(PATH);
+    reboot(VIRTUAL_BOOT_ID, 2 * HOUR);
     check_near(date_of(store), platform_wall_ticks());
     assert_true(date_of(store) > date);
-    store_close(store);
 }
 
 /* The wall clock was 70 years ahead when the file was written. */
 TEST(a_file_from_the_future_hides_nothing)
 {
-    struct store *store;
     int64_t date;
 
     begin();
     step(70 * 365 * DAY);
     store = open_store(PATH);
     date = put(store, 60, NULL);
-    store_close(store);
-    boot(OTHER_BOOT, -70 * 365 * DAY);
-    store = open_store(PATH);
+    reboot(OTHER_BOOT, -70 * 365 * DAY);
     check_near(date_of(store), date);
     pass(69 * SECOND);
     assert_int_equal(get(store), 1);
-    store_close(store);
     end();
 }
 
 TEST(without_a_boot_id_it_is_the_wall_clock_that_never_goes_back)
 {
-    struct store *store;
     int64_t date;
 
     begin();
@@ -412,7 +369,6 @@ TEST(without_a_boot_id_it_is_the_wall_clock_that_never_goes_back)
     check_near(date, platform_wall_ticks());
     step(-HOUR);
     check_near(date_of(store), date);
-    store_close(store);
     end();
 }
 
@@ -471,18 +427,6 @@ static int64_t draw(int64_t below)
     return (int64_t)virtual_random((uint64_t)below);
 }
 
-static void open_all(struct store *stores[3])
-{
-    for (size_t s = 0; s < 3; s++)
-        stores[s] = open_store(PATH);
-}
-
-static void close_all(struct store *stores[3])
-{
-    for (size_t s = 0; s < 3; s++)
-        store_close(stores[s]);
-}
-
 /* The Date of all three stores, which must be the same. */
 static int64_t date_of_all(struct store *stores[3])
 {
@@ -504,11 +448,18 @@ static void check_passed(int64_t passed_ticks, int64_t really_ticks)
                 really_ticks + really_ticks / 8 + really_ticks / 4096 + NEARLY);
 }
 
-CLOCK_TEST(it_never_goes_back_and_all_agree)
+static void open_all(struct store *stores[3])
+{
+    for (size_t s = 0; s < 3; s++)
+        stores[s] = open_store(PATH);
+}
+
+TEST(it_never_goes_back_and_all_agree)
 {
     struct store *stores[3];
     int64_t date, next, passed_ms;
 
+    begin();
     open_all(stores);
     date = date_of_all(stores);
     for (int i = 0; i < 2000; i++) {
@@ -523,8 +474,8 @@ CLOCK_TEST(it_never_goes_back_and_all_agree)
         date = next;
         if (draw(20) > 0)
             continue;
-        date =
-            put(stores[0], 0, NULL); /* the time that is stored in the file */
+        /* the time that is stored in the file */
+        date = put(stores[0], 0, NULL);
         close_all(stores);
         boot(draw(2) ? OTHER_BOOT : VIRTUAL_BOOT_ID, draw(2 * DAY) - DAY);
         open_all(stores);
@@ -533,38 +484,27 @@ CLOCK_TEST(it_never_goes_back_and_all_agree)
         date = next;
     }
     close_all(stores);
+    end();
 }
 
 /* ---- the file ---- */
 
-static void change_file(const char *sql)
-{
-    sqlite3 *sqlite;
-
-    assert_int_equal(sqlite3_open(PATH, &sqlite), SQLITE_OK);
-    assert_int_equal(sqlite3_exec(sqlite, sql, NULL, NULL, NULL), SQLITE_OK);
-    sqlite3_close(sqlite);
-}
-
 CLOCK_TEST(a_file_of_a_former_release_is_given_a_clock)
 {
-    struct store *store;
     int64_t date;
 
-    store = open_store(PATH);
     (void)put(store, 0, NULL);
-    store_close(store);
-    change_file("ALTER TABLE stamps DROP COLUMN ahead_ticks;"
-                "ALTER TABLE stamps DROP COLUMN ticks;"
-                "ALTER TABLE stamps DROP COLUMN boot_ms;"
-                "ALTER TABLE stamps DROP COLUMN boot_id");
+    close_store();
+    store_file_change(PATH, "ALTER TABLE stamps DROP COLUMN ahead_ticks;"
+                            "ALTER TABLE stamps DROP COLUMN ticks;"
+                            "ALTER TABLE stamps DROP COLUMN boot_ms;"
+                            "ALTER TABLE stamps DROP COLUMN boot_id");
     store = open_store(PATH);
     date = date_of(store);
     check_near(date, platform_wall_ticks());
     assert_int_equal(get(store), 1);
     step(-HOUR);
     check_near(date_of(store), date);
-    store_close(store);
 }
 
 TEST(a_clock_that_is_nonsense_begins_anew)
@@ -578,15 +518,12 @@ TEST(a_clock_that_is_nonsense_begins_anew)
     };
 
     for (size_t i = 0; TEST_EACH(i, nonsense); i++) {
-        struct store *store;
-
         begin();
         store_close(open_store(PATH));
-        change_file(nonsense[i]);
+        store_file_change(PATH, nonsense[i]);
         pass(HOUR);
         store = open_store(PATH);
         check_near(put(store, 0, NULL), platform_wall_ticks());
-        store_close(store);
         end();
     }
 }
@@ -599,35 +536,32 @@ TEST(a_lead_that_is_nonsense_is_made_up_for_slowly)
     };
 
     for (size_t i = 0; i < 2; i++) {
-        struct store *store;
-
         begin();
         store_close(open_store(PATH));
-        change_file(nonsense[i]);
+        store_file_change(PATH, nonsense[i]);
         pass(8 * SECOND);
         store = open_store(PATH);
         assert_true(llabs(put(store, 0, NULL) - platform_wall_ticks()) <
                     ticks(2 * SECOND));
         store_close(store);
-        change_file(nonsense[i]);
+        store_file_change(PATH, nonsense[i]);
         boot(OTHER_BOOT, SECOND);
         store = open_store(PATH);
         assert_true(
             llabs(date_of(store) - platform_wall_ticks()) <= ticks(HOUR));
-        store_close(store);
         end();
     }
 }
 
-CLOCK_TEST(a_store_in_memory_has_it_too)
+TEST(a_store_in_memory_has_it_too)
 {
-    struct store *store;
     int64_t date;
 
+    begin();
     store = open_store(":memory:");
     date = put(store, 60, NULL);
     step(2 * DAY);
     check_near(date_of(store), date);
     assert_int_equal(get(store), 0);
-    store_close(store);
+    end();
 }
