@@ -111,7 +111,7 @@ static void bench_done(struct bench *bench)
 }
 
 /* Checks the outcome of one request over a new connection. */
-static void check_outcome(
+static void check_step(
     struct script_step step, enum tw_err expected, const char *says)
 {
     struct bench bench;
@@ -127,6 +127,13 @@ static void check_outcome(
     bench_done(&bench);
 }
 
+/* The same where the server answers that, and closes the connection. */
+static void check_outcome(
+    const char *answer, enum tw_err expected, const char *says)
+{
+    check_step((struct script_step){SCRIPT_LAST, answer, 0}, expected, says);
+}
+
 TEST_FIXTURE(bench, struct bench, TEST_NOTHING, bench_done)
 
 #define WIRE_TEST(name)                                                        \
@@ -134,48 +141,45 @@ TEST_FIXTURE(bench, struct bench, TEST_NOTHING, bench_done)
 
 WIRE_TEST(request_leaves_as_it_is_described)
 {
-    char expected[512];
+    static const struct {
+        const char *method, *body, *sent; /* behind the header Host */
+    } cases[] = {
+        {"GET", NULL, "Accept: application/json\r\n\r\n"},
+        {"PATCH", "12345",
+            "Accept: application/json\r\nContent-Type: text/x\r\n"
+            "Content-Length: 5\r\n\r\n12345"},
+        {"PUT", NULL, "Accept: application/json\r\nContent-Length: 0\r\n\r\n"},
+    };
 
     bench_open(bench,
         STEPS({SCRIPT_ANSWER, ok, 0}, {SCRIPT_ANSWER, ok, 0},
             {SCRIPT_ANSWER, ok, 0}),
         3);
-    assert_ok(send_once(bench, "GET", NULL));
-    assert_ok(send_once(bench, "PATCH", "12345"));
-    assert_ok(send_once(bench, "PUT", NULL));
+    for (size_t i = 0; TEST_EACH(i, cases); i++)
+        assert_ok(send_once(bench, cases[i].method, cases[i].body));
     bench_end(bench, 3);
     assert_int_equal(http_script_connections(bench->script), 1);
-    snprintf(expected, sizeof(expected),
-        "GET /a?b=%%2Fc HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n"
-        "Accept: application/json\r\n\r\n",
-        http_script_port(bench->script));
-    assert_string_equal(http_script_request(bench->script, 0), expected);
-    snprintf(expected, sizeof(expected),
-        "PATCH /a?b=%%2Fc HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n"
-        "Accept: application/json\r\nContent-Type: text/x\r\n"
-        "Content-Length: 5\r\n\r\n12345",
-        http_script_port(bench->script));
-    assert_string_equal(http_script_request(bench->script, 1), expected);
-    snprintf(expected, sizeof(expected),
-        "PUT /a?b=%%2Fc HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n"
-        "Accept: application/json\r\nContent-Length: 0\r\n\r\n",
-        http_script_port(bench->script));
-    assert_string_equal(http_script_request(bench->script, 2), expected);
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
+        char expected[512];
+
+        snprintf(expected, sizeof(expected),
+            "%s /a?b=%%2Fc HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n%s",
+            cases[i].method, http_script_port(bench->script), cases[i].sent);
+        assert_string_equal(http_script_request(bench->script, i), expected);
+    }
 }
 
 WIRE_TEST(large_body_is_sent_without_asking_first)
 {
-    size_t len = 4 * 1024 * 1024;
-    char *body = malloc(len + 1);
+    static char body[4 * 1024 * 1024 + 1];
 
-    memset(body, 'x', len);
-    body[len] = '\0';
+    memset(body, 'x', sizeof(body) - 1);
     bench_open(bench, STEPS({SCRIPT_ANSWER, ok, 0}), 1);
     assert_ok(send_once(bench, "POST", body));
     bench_end(bench, 1);
     assert_null(strstr(http_script_request(bench->script, 0), "Expect"));
-    assert_true(strlen(http_script_request(bench->script, 0)) > len);
-    free(body);
+    assert_true(
+        strlen(http_script_request(bench->script, 0)) > sizeof(body) - 1);
 }
 
 WIRE_TEST(answer_is_read_whole)
@@ -255,18 +259,15 @@ TEST(answer_whose_fields_are_not_all_kept_is_none)
 {
     struct buf text;
 
-    check_outcome((struct script_step){SCRIPT_LAST,
-                      "HTTP/1.1 200 OK\r\nA: 1\r\nB:\r\n 2\r\n"
-                      "Content-Length: 5\r\n\r\nhello",
-                      0},
+    check_outcome("HTTP/1.1 200 OK\r\nA: 1\r\nB:\r\n 2\r\n"
+                  "Content-Length: 5\r\n\r\nhello",
         TW_UNKNOWN, "continues in the next line (check any proxy)");
     buf_init(&text, 4096);
     buf_add_text(&text, "HTTP/1.1 200 OK\r\n");
     for (int i = 0; i < HTTP_MAX_FIELDS; i++)
         buf_add_format(&text, "X-%d: v\r\n", i);
     buf_add_text(&text, "Content-Length: 5\r\n\r\nhello");
-    check_outcome((struct script_step){SCRIPT_LAST, buf_text(&text), 0},
-        TW_UNKNOWN, "more than 64 header fields");
+    check_outcome(buf_text(&text), TW_UNKNOWN, "more than 64 header fields");
     buf_done(&text);
 }
 
@@ -282,12 +283,13 @@ WIRE_TEST(redirect_is_an_answer_and_not_followed)
     bench_end(bench, 1);
 }
 
-TEST(reset_or_close_before_an_answer_is_unknown)
+TEST(what_is_no_answer_is_unknown)
 {
-    check_outcome(
+    check_step(
         (struct script_step){SCRIPT_RESET, NULL, 0}, TW_UNKNOWN, "sent to");
-    check_outcome(
-        (struct script_step){SCRIPT_LAST, NULL, 0}, TW_UNKNOWN, "sent to");
+    check_outcome(NULL, TW_UNKNOWN, "sent to");
+    check_outcome("garbage\r\n\r\n", TW_UNKNOWN, "sent to");
+    check_outcome("\x16\x03\x01\x02", TW_UNKNOWN, "sent to");
 }
 
 TEST(answer_cut_off_anywhere_is_unknown)
@@ -297,20 +299,12 @@ TEST(answer_cut_off_anywhere_is_unknown)
         "3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n";
 
     for (size_t len = 1; len < strlen(ok); len += 7)
-        check_outcome(
+        check_step(
             (struct script_step){SCRIPT_LAST, ok, len}, TW_UNKNOWN, "sent to");
     /* Every length up to the line end that ends the last chunk. */
     for (size_t len = 1; len < strlen(chunked) - 4; len += 7)
-        check_outcome((struct script_step){SCRIPT_LAST, chunked, len},
-            TW_UNKNOWN, "sent to");
-}
-
-TEST(garbage_is_unknown)
-{
-    check_outcome((struct script_step){SCRIPT_LAST, "garbage\r\n\r\n", 0},
-        TW_UNKNOWN, "sent to");
-    check_outcome((struct script_step){SCRIPT_LAST, "\x16\x03\x01\x02", 0},
-        TW_UNKNOWN, "sent to");
+        check_step((struct script_step){SCRIPT_LAST, chunked, len}, TW_UNKNOWN,
+            "sent to");
 }
 
 /* libcurl would send the request again over a new connection. */
@@ -332,71 +326,52 @@ TEST(dead_kept_connection_is_one_request)
         assert_ok(send_once(&bench, methods[i / 2], body));
         assert_int_equal(send_once(&bench, methods[i / 2], body), TW_UNKNOWN);
         assert_non_null(strstr(bench.err.text, "sent to"));
-        bench_end(&bench, 2);
+        /* The next one uses a new connection. */
+        assert_ok(send_once(&bench, methods[i / 2], body));
+        bench_end(&bench, 3);
         bench_done(&bench);
     }
 }
 
-/* The next request uses a new connection. */
-WIRE_TEST(dead_connection_is_not_used_again)
-{
-    const struct script_step steps[] = {
-        {SCRIPT_ANSWER, ok, 0},
-        {SCRIPT_LAST, NULL, 0},
-        {SCRIPT_ANSWER, ok, 0},
-    };
-
-    bench_open(bench, steps, 3);
-    assert_ok(send_once(bench, "POST", "b"));
-    assert_int_equal(send_once(bench, "POST", "b"), TW_UNKNOWN);
-    assert_ok(send_once(bench, "POST", "b"));
-    bench_end(bench, 3);
-}
-
-TEST(unreachable_is_not_sent)
+WIRE_TEST(unreachable_is_not_sent)
 {
     struct sockaddr_in address = {.sin_family = AF_INET};
     socklen_t len = sizeof(address);
     int taken = socket(AF_INET, SOCK_STREAM, 0); /* bound, but not listening */
     char expected[128];
-    struct bench bench;
 
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     assert_int_equal(bind(taken, (struct sockaddr *)&address, len), 0);
     getsockname(taken, (struct sockaddr *)&address, &len);
-    bench_open(&bench, NULL, 0);
-    snprintf(bench.url, sizeof(bench.url), "http://127.0.0.1:%d/",
+    bench_open(bench, NULL, 0);
+    snprintf(bench->url, sizeof(bench->url), "http://127.0.0.1:%d/",
         ntohs(address.sin_port));
-    snprintf(bench.peer, sizeof(bench.peer), "127.0.0.1 port %d",
+    snprintf(bench->peer, sizeof(bench->peer), "127.0.0.1 port %d",
         ntohs(address.sin_port));
-    assert_int_equal(send_once(&bench, "POST", "b"), TW_BUSY);
+    assert_int_equal(send_once(bench, "POST", "b"), TW_BUSY);
     snprintf(expected, sizeof(expected),
-        "cannot connect to %s: Connection refused", bench.peer);
-    assert_string_equal(bench.err.text, expected);
-    assert_int_equal(bench.answer.sent_ms, 0);
-    bench_end(&bench, 0);
-    bench_done(&bench);
+        "cannot connect to %s: Connection refused", bench->peer);
+    assert_string_equal(bench->err.text, expected);
+    assert_int_equal(bench->answer.sent_ms, 0);
+    bench_end(bench, 0);
     close(taken);
 }
 
 /* The first message of TLS is no request, because it has no empty line. */
-TEST(failed_tls_is_not_sent)
+WIRE_TEST(failed_tls_is_not_sent)
 {
-    struct bench bench;
-
-    bench_open(&bench, NULL, 0);
-    /* The server accepts connections, but its thread waits for an empty line
-     * until the client has given up. */
     struct deadline deadline;
 
+    /* The server accepts connections, but its thread waits for an empty line
+     * until the client has given up. */
+    bench_open(bench, NULL, 0);
     deadline_init(&deadline, PLATFORM_NEVER, DEADLINE_REQUEST_MIN_MS);
-    snprintf(bench.url, sizeof(bench.url), "https://127.0.0.1:%d/",
-        http_script_port(bench.script));
-    assert_int_equal(send_in_time(&bench, "POST", "b", &deadline), TW_BUSY);
-    assert_non_null(strstr(bench.err.text, "cannot connect to"));
-    assert_int_equal(bench.answer.sent_ms, 0);
-    bench_end(&bench, 0);
-    bench_done(&bench);
+    snprintf(bench->url, sizeof(bench->url), "https://127.0.0.1:%d/",
+        http_script_port(bench->script));
+    assert_int_equal(send_in_time(bench, "POST", "b", &deadline), TW_BUSY);
+    assert_non_null(strstr(bench->err.text, "cannot connect to"));
+    assert_int_equal(bench->answer.sent_ms, 0);
+    bench_end(bench, 0);
 }
 
 WIRE_TEST(closed_deadline_stops_the_last_moment)
@@ -464,8 +439,7 @@ TEST(answer_whose_length_is_in_doubt_is_unknown)
 
         snprintf(text, sizeof(text), "HTTP/1.1 204 No Content\r\n%s\r\n",
             cases[i].fields);
-        check_outcome((struct script_step){SCRIPT_LAST, text, 0}, TW_UNKNOWN,
-            cases[i].says);
+        check_outcome(text, TW_UNKNOWN, cases[i].says);
     }
 }
 
@@ -485,33 +459,28 @@ int getaddrinfo(const char *name, const char *service,
     return real(name, service, hints, ret);
 }
 
-TEST(a_name_server_that_is_silent_holds_up_nothing)
+WIRE_TEST(a_name_server_that_is_silent_holds_up_nothing)
 {
     int64_t begun_ms = platform_boot_ms();
-    struct bench bench;
     struct deadline deadline;
 
     deadline_init(&deadline, PLATFORM_NEVER, DEADLINE_REQUEST_MIN_MS);
-    bench_open(&bench, NULL, 0);
-    snprintf(bench.url, sizeof(bench.url), "http://silent.example/");
-    assert_int_equal(send_in_time(&bench, "GET", NULL, &deadline), TW_BUSY);
-    bench_end(&bench, 0);
+    bench_open(bench, NULL, 0);
+    snprintf(bench->url, sizeof(bench->url), "http://silent.example/");
+    assert_int_equal(send_in_time(bench, "GET", NULL, &deadline), TW_BUSY);
+    bench_end(bench, 0);
     assert_true(platform_boot_ms() - begun_ms < LONG_MS);
-    bench_done(&bench);
 }
 
 /* The outcome is unknown, because the request was sent. */
 WIRE_TEST(a_request_is_given_up_when_its_caller_wants_it)
 {
-    struct buf half;
+    char half[50100];
 
-    buf_init(&half, 1024 * 1024);
-    buf_add_text(&half, "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n");
-    for (int i = 0; i < 50000; i++)
-        buf_add_char(&half, 'x');
-    bench_open(bench,
-        STEPS({SCRIPT_ANSWER, buf_text(&half), 0}, {SCRIPT_SILENT, NULL, 0}),
-        2);
+    snprintf(half, sizeof(half),
+        "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n%050000d", 0);
+    bench_open(
+        bench, STEPS({SCRIPT_ANSWER, half, 0}, {SCRIPT_SILENT, NULL, 0}), 2);
     bench->max_answer_bytes = 1000000;
     bench->asks_at_most = 3;
     assert_int_equal(send_once(bench, "POST", "b"), TW_UNKNOWN);
@@ -520,21 +489,17 @@ WIRE_TEST(a_request_is_given_up_when_its_caller_wants_it)
     assert_int_equal(bench->asks, 3);
     assert_int_equal(bench->comes, 1);
     bench_end(bench, 1);
-    buf_done(&half);
 }
 
-TEST(a_request_is_given_up_before_it_is_sent)
+WIRE_TEST(a_request_is_given_up_before_it_is_sent)
 {
-    struct bench bench;
-
-    bench_open(&bench, NULL, 0);
-    snprintf(bench.url, sizeof(bench.url), "http://silent.example/");
-    bench.asks_at_most = 1;
-    assert_int_equal(send_once(&bench, "GET", NULL), TW_BUSY);
-    assert_non_null(strstr(bench.err.text, "nothing responds there"));
-    assert_int_equal(bench.answer.sent_ms, 0);
-    bench_end(&bench, 0);
-    bench_done(&bench);
+    bench_open(bench, NULL, 0);
+    snprintf(bench->url, sizeof(bench->url), "http://silent.example/");
+    bench->asks_at_most = 1;
+    assert_int_equal(send_once(bench, "GET", NULL), TW_BUSY);
+    assert_non_null(strstr(bench->err.text, "nothing responds there"));
+    assert_int_equal(bench->answer.sent_ms, 0);
+    bench_end(bench, 0);
 }
 
 static void ask_soon(void *arg)
@@ -602,18 +567,15 @@ TEST(answers_are_bounded)
     struct buf text;
 
     buf_init(&text, 1024 * 1024);
-    buf_add_text(&text, "HTTP/1.1 200 OK\r\nContent-Length: 1001\r\n\r\n");
-    for (int i = 0; i < 1001; i++)
-        buf_add_char(&text, 'x');
-    check_outcome((struct script_step){SCRIPT_LAST, buf_text(&text), 0},
-        TW_TOO_LARGE, "larger than 1000 bytes");
+    buf_add_format(
+        &text, "HTTP/1.1 200 OK\r\nContent-Length: 1001\r\n\r\n%01001d", 0);
+    check_outcome(buf_text(&text), TW_TOO_LARGE, "larger than 1000 bytes");
     buf_clear(&text);
     buf_add_text(&text, "HTTP/1.1 200 OK\r\n");
     for (int i = 0; i < 1100; i++)
         buf_add_format(&text, "X-Field-%d: %060d\r\n", i, i);
     buf_add_text(&text, "Content-Length: 0\r\n\r\n");
-    check_outcome((struct script_step){SCRIPT_LAST, buf_text(&text), 0},
-        TW_UNKNOWN, "sent to");
+    check_outcome(buf_text(&text), TW_UNKNOWN, "sent to");
     buf_done(&text);
 }
 
