@@ -29,6 +29,7 @@ struct scene {
     struct pool_client *client;
     struct parts_sample sample;
     atomic_uint first_pages; /* requests for the first page of a scan */
+    unsigned came[KEYS];     /* entities of each partition, see read_all() */
     bool by_code_point; /* true: compare keys by code points; false: by UTF-16
                            units */
 };
@@ -104,10 +105,8 @@ static void meet_all(struct scene *scene)
 
 /* Read the table in parts, and count the entities of each partition that were
  * returned. */
-static void read_all(
-    struct scene *scene, const struct scan_spec *also, unsigned came[KEYS])
+static void read_all(struct scene *scene, struct scan_spec spec)
 {
-    struct scan_spec spec = *also;
     struct parts *parts;
     const struct page *page;
     struct err err;
@@ -115,7 +114,7 @@ static void read_all(
     spec.store = &scene->outer.store;
     spec.table = "Blogs";
     spec.first_top = 100;
-    memset(came, 0, KEYS * sizeof(*came));
+    memset(scene->came, 0, sizeof(scene->came));
     scene->first_pages = 0;
     parts = parts_open(scene->client, &spec, &scene->sample);
     for (;;) {
@@ -124,18 +123,28 @@ static void read_all(
             break;
         for (size_t i = 0; i < page->count; i++)
             for (size_t k = 0; k < KEYS; k++)
-                came[k] += slice_is(page->entities[i].partition_key, keys[k]);
+                scene->came[k] +=
+                    slice_is(page->entities[i].partition_key, keys[k]);
     }
     assert_true(parts_pages(parts) > 0);
     parts_close(parts);
 }
 
-static void assert_all_once(const unsigned came[KEYS])
+/* Exactly the partitions number `from` to `below` - 1 came, and whole. */
+static void assert_came(const struct scene *scene, size_t from, size_t below)
 {
     for (size_t k = 0; k < KEYS; k++)
-        if (came[k] != EACH)
-            fail_msg("'%s' came %u times", keys[k], came[k]);
+        if (scene->came[k] != (k >= from && k < below ? EACH : 0))
+            fail_msg("'%s' came %u times", keys[k], scene->came[k]);
 }
+
+static void read_whole(struct scene *scene, struct scan_spec spec)
+{
+    read_all(scene, spec);
+    assert_came(scene, 0, KEYS);
+}
+
+static const struct scan_spec all = {.table = NULL};
 
 TEST_FIXTURE(scene, struct scene, scene_init, scene_done)
 
@@ -144,22 +153,14 @@ TEST_FIXTURE(scene, struct scene, scene_init, scene_done)
 
 SCENE_TEST(a_table_that_nobody_has_read_is_one_part)
 {
-    const struct scan_spec all = {.table = NULL};
-    unsigned came[KEYS];
-
-    read_all(scene, &all, came);
-    assert_all_once(came);
+    read_whole(scene, all);
     assert_int_equal(scene->first_pages, 1);
 }
 
 SCENE_TEST(a_table_that_was_read_comes_in_parts)
 {
-    const struct scan_spec all = {.table = NULL};
-    unsigned came[KEYS];
-
     meet_all(scene);
-    read_all(scene, &all, came);
-    assert_all_once(came);
+    read_whole(scene, all);
     assert_int_equal(scene->first_pages, PARTS_MAX);
 }
 
@@ -167,11 +168,8 @@ SCENE_TEST(a_table_that_was_read_comes_in_parts)
  * exist, keys of one partition only. */
 TEST(every_entity_comes_once_wherever_it_is_parted)
 {
-    const struct scan_spec all = {.table = NULL};
-
     for (uint32_t seed = 1; seed <= 200; seed++) {
         struct scene scene;
-        unsigned came[KEYS];
         uint32_t random = seed * 2654435761u;
         size_t most = 1 + random % KEYS;
 
@@ -185,26 +183,21 @@ TEST(every_entity_comes_once_wherever_it_is_parted)
                 keys[(random >> 16) % most], random % 5 == 0 ? "x" : "");
             meet_again(&scene, key, (random >> 8) % 3000);
         }
-        read_all(&scene, &all, came);
-        assert_all_once(came);
+        read_whole(&scene, all);
         scene_done(&scene);
     }
 }
 
 TEST(a_table_is_parted_only_where_stores_agree_on_the_order)
 {
-    const struct scan_spec all = {.table = NULL};
-
     for (int by_code_point = 0; by_code_point < 2; by_code_point++) {
         struct scene scene;
-        unsigned came[KEYS];
 
         scene_init(&scene);
         scene.by_code_point = by_code_point;
         meet_again(&scene, keys[KEYS - 2], 1280);
         meet_again(&scene, keys[KEYS - 1], 1280);
-        read_all(&scene, &all, came);
-        assert_all_once(came);
+        read_whole(&scene, all);
         assert_int_equal(scene.first_pages, 1);
         scene_done(&scene);
     }
@@ -219,17 +212,12 @@ SCENE_TEST(a_range_is_parted_within_its_bounds)
                                        .below = {"c", 1}}};
     const struct scan_spec one = {
         .partition_key = key_range_exact(slice_of("b"))};
-    unsigned came[KEYS];
 
     meet_all(scene);
-    read_all(scene, &some, came);
-    for (size_t k = 0; k < KEYS; k++)
-        if (came[k] != (k >= 3 && k <= 5 ? EACH : 0))
-            fail_msg("%s: %u", keys[k], came[k]);
-    read_all(scene, &one, came);
-    for (size_t k = 0; k < KEYS; k++)
-        if (came[k] != (k == 5 ? EACH : 0))
-            fail_msg("%s: %u", keys[k], came[k]);
+    read_all(scene, some);
+    assert_came(scene, 3, 6);
+    read_all(scene, one);
+    assert_came(scene, 5, 6);
     assert_int_equal(scene->first_pages, 1);
 }
 
@@ -243,7 +231,6 @@ TEST(a_filter_without_room_for_bounds_is_read_in_one_part)
     for (size_t i = 0; TEST_EACH(i, CASES); i++) {
         struct scan_spec spec = {.table = NULL};
         struct scene scene;
-        unsigned came[KEYS];
         struct buf filter;
 
         buf_init(&filter, 4096);
@@ -253,8 +240,7 @@ TEST(a_filter_without_room_for_bounds_is_read_in_one_part)
         spec.filter = buf_slice(&filter);
         scene_init(&scene);
         meet_all(&scene);
-        read_all(&scene, &spec, came);
-        assert_all_once(came);
+        read_whole(&scene, spec);
         assert_int_equal(scene.first_pages, CASES[i].parts);
         scene_done(&scene);
         buf_done(&filter);
@@ -266,12 +252,12 @@ SCENE_TEST(what_goes_on_after_a_key_is_one_part)
     const struct scan_spec rest = {.resumed = true,
         .after_partition_key = {"b", 1},
         .after_row_key = {"000009", 6}};
-    unsigned came[KEYS];
 
     meet_all(scene);
-    read_all(scene, &rest, came);
-    for (size_t k = 0; k < KEYS; k++)
-        assert_int_equal(came[k], k < 5 ? 0 : k == 5 ? EACH - 10 : EACH);
+    read_all(scene, rest);
+    assert_int_equal(scene->came[5], EACH - 10);
+    scene->came[5] = EACH;
+    assert_came(scene, 5, KEYS);
     /* One for the rest of that partition, one for the partitions after it. */
     assert_int_equal(scene->first_pages, 2);
 }

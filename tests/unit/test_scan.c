@@ -18,21 +18,37 @@
 
 static const struct slice keys_only[1];
 
+/* What a scan returned. */
+struct harvest {
+    size_t entities, pages;
+    char first[64], last[64];
+    enum tw_err code;
+    struct err err;
+};
+
 struct scene {
     struct store *inner;
     struct faulty faulty;
     struct request_pool *request_pool;
     struct pool_client *client;
+    struct scan_spec spec; /* at first: the keys of the whole table */
+    struct harvest got;    /* of the last scan */
 };
 
 static void scene_init(struct scene *scene)
 {
     static const char *const tables[] = {"Blogs", NULL};
 
+    memset(scene, 0, sizeof(*scene));
     scene->inner = table_memory(tables);
     faulty_init(&scene->faulty, scene->inner);
     scene->request_pool = request_pool_new(4, 0);
     scene->client = pool_client_new(scene->request_pool, NULL);
+    scene->spec = (struct scan_spec){
+        .store = &scene->faulty.outer.store,
+        .table = "Blogs",
+        .select = keys_only,
+    };
 }
 
 static void scene_done(struct scene *scene)
@@ -43,47 +59,58 @@ static void scene_done(struct scene *scene)
     store_close(scene->inner);
 }
 
-static struct scan_spec whole(struct scene *scene)
+static void fill(struct scene *scene, const char *partition_key, size_t count)
 {
-    return (struct scan_spec){
-        .store = &scene->faulty.outer.store,
-        .table = "Blogs",
-        .select = keys_only,
-    };
+    table_fill(scene->inner, "Blogs", partition_key, 0, count);
 }
 
-/* What a scan returned. */
-struct harvest {
-    size_t entities, pages;
-    char first[64], last[64];
-    enum tw_err code;
-    struct err err;
-};
-
-static struct harvest gather(struct scene *scene, const struct scan_spec *spec)
+/* The scan continues after that entity. */
+static void resume(
+    struct scene *scene, const char *partition_key, const char *row_key)
 {
-    struct scan *scan = scan_open(scene->client, spec);
-    struct harvest got = {0};
-    const struct page *page = NULL;
-    char key[64];
+    scene->spec.resumed = true;
+    scene->spec.after_partition_key = slice_of(partition_key);
+    scene->spec.after_row_key = slice_of(row_key);
+}
 
-    while ((got.code = scan_next(scan, &page, &got.err)) == TW_OK && page) {
+static enum tw_err gather(struct scene *scene)
+{
+    struct scan *scan = scan_open(scene->client, &scene->spec);
+    struct harvest *got = &scene->got;
+    const struct page *page = NULL;
+
+    *got = (struct harvest){0};
+    while ((got->code = scan_next(scan, &page, &got->err)) == TW_OK && page) {
         assert_true(page->count > 0);
         for (size_t i = 0; i < page->count; i++) {
             const struct entity *entity = &page->entities[i];
+            char key[64];
 
             (void)snprintf(key, sizeof key, "%.*s/%.*s",
                 SLICE_ARG(entity->partition_key), SLICE_ARG(entity->row_key));
-            if (got.entities++ == 0)
-                memcpy(got.first, key, sizeof key);
+            if (got->entities++ == 0)
+                memcpy(got->first, key, sizeof key);
             else
-                assert_true(strcmp(got.last, key) < 0);
-            memcpy(got.last, key, sizeof key);
+                assert_true(strcmp(got->last, key) < 0);
+            memcpy(got->last, key, sizeof key);
         }
     }
-    got.pages = scan_pages(scan);
+    got->pages = scan_pages(scan);
     scan_close(scan);
-    return got;
+    return got->code;
+}
+
+/* The scan returns so many entities, from this key to that one (NULL: not
+ * compared). */
+static void expect_gathered(
+    struct scene *scene, size_t entities, const char *first, const char *last)
+{
+    assert_ok(gather(scene));
+    assert_int_equal(scene->got.entities, entities);
+    if (first)
+        assert_string_equal(scene->got.first, first);
+    if (last)
+        assert_string_equal(scene->got.last, last);
 }
 
 TEST_FIXTURE(scene, struct scene, scene_init, scene_done)
@@ -93,153 +120,88 @@ TEST_FIXTURE(scene, struct scene, scene_init, scene_done)
 
 SCENE_TEST(brings_every_entity_once)
 {
-    struct scan_spec spec;
-    struct harvest got;
-
-    table_fill(scene->inner, "Blogs", "A", 0, 1500);
-    table_fill(scene->inner, "Blogs", "B", 0, 1001);
-    spec = whole(scene);
-    got = gather(scene, &spec);
-    assert_ok(got.code);
-    assert_int_equal(got.entities, 2501);
-    assert_string_equal(got.first, "A/000000");
-    assert_string_equal(got.last, "B/001000");
-    assert_int_equal(got.pages, 3);
+    fill(scene, "A", 1500);
+    fill(scene, "B", 1001);
+    expect_gathered(scene, 2501, "A/000000", "B/001000");
+    assert_int_equal(scene->got.pages, 3);
     assert_int_equal(scene->faulty.calls[CALL_SCAN], 3);
 }
 
 SCENE_TEST(an_empty_table_is_one_look)
 {
-    struct scan_spec spec;
-    struct harvest got;
-
-    spec = whole(scene);
-    got = gather(scene, &spec);
-    assert_ok(got.code);
-    assert_int_equal(got.entities, 0);
+    expect_gathered(scene, 0, NULL, NULL);
     assert_int_equal(scene->faulty.calls[CALL_SCAN], 1);
 }
 
 SCENE_TEST(a_missing_table_is_said)
 {
-    struct scan_spec spec;
-    struct harvest got;
-
-    spec = whole(scene);
-    spec.table = "Nowhere";
-    got = gather(scene, &spec);
-    assert_int_equal(got.code, TW_NOT_FOUND);
-    assert_non_null(strstr(got.err.text, "Nowhere"));
+    scene->spec.table = "Nowhere";
+    assert_int_equal(gather(scene), TW_NOT_FOUND);
+    assert_non_null(strstr(scene->got.err.text, "Nowhere"));
 }
 
 SCENE_TEST(goes_on_after_a_key)
 {
-    struct scan_spec spec;
-    struct harvest got;
-
-    for (const char *key = "A\0B\0C\0"; *key; key += 2)
-        table_fill(scene->inner, "Blogs", key, 0, 10);
-    spec = whole(scene);
-    spec.resumed = true;
-    spec.after_partition_key = slice_of("B");
-    spec.after_row_key = slice_of("000003");
-    got = gather(scene, &spec);
-    assert_int_equal(got.entities, 6 + 10);
-    assert_string_equal(got.first, "B/000004");
-    assert_string_equal(got.last, "C/000009");
+    fill(scene, "A", 10);
+    fill(scene, "B", 10);
+    fill(scene, "C", 10);
+    resume(scene, "B", "000003");
+    expect_gathered(scene, 6 + 10, "B/000004", "C/000009");
 }
 
 SCENE_TEST(goes_on_within_the_ranges_of_its_rule)
 {
-    struct scan_spec spec;
-    struct harvest got;
     struct arena arena;
 
     arena_init(&arena);
-    for (const char *key = "A\0B\0C\0"; *key; key += 2)
-        table_fill(scene->inner, "Blogs", key, 0, 20);
-    spec = whole(scene);
-    spec.partition_key = key_range_exact(slice_of("B"));
-    spec.row_key = key_range_prefix(slice_of("00000"), &arena);
-    spec.resumed = true;
-    spec.after_partition_key = slice_of("B");
-    spec.after_row_key = slice_of("000003");
-    got = gather(scene, &spec);
-    assert_int_equal(got.entities, 6);
-    assert_string_equal(got.first, "B/000004");
-    assert_string_equal(got.last, "B/000009");
-
-    spec.partition_key = (struct key_range){0};
-    spec.row_key = key_range_exact(slice_of("000005"));
-    spec.after_partition_key = slice_of("A");
-    spec.after_row_key = slice_of("000005");
-    got = gather(scene, &spec);
-    assert_int_equal(got.entities, 2);
-    assert_string_equal(got.first, "B/000005");
+    fill(scene, "A", 20);
+    fill(scene, "B", 20);
+    fill(scene, "C", 20);
+    scene->spec.partition_key = key_range_exact(slice_of("B"));
+    scene->spec.row_key = key_range_prefix(slice_of("00000"), &arena);
+    resume(scene, "B", "000003");
+    expect_gathered(scene, 6, "B/000004", "B/000009");
+    scene->spec.partition_key = (struct key_range){0};
+    scene->spec.row_key = key_range_exact(slice_of("000005"));
+    resume(scene, "A", "000005");
+    expect_gathered(scene, 2, "B/000005", "C/000005");
     arena_done(&arena);
 }
 
 SCENE_TEST(nothing_is_asked_where_nothing_is_left)
 {
-    struct scan_spec spec;
-    struct harvest got;
-
-    table_fill(scene->inner, "Blogs", "B", 0, 20);
-    spec = whole(scene);
-    spec.partition_key = key_range_exact(slice_of("B"));
-    spec.row_key = key_range_exact(slice_of("000005"));
-    spec.resumed = true;
-    spec.after_partition_key = slice_of("B");
-    spec.after_row_key = slice_of("000005");
-    got = gather(scene, &spec);
-    assert_ok(got.code);
-    assert_int_equal(got.entities, 0);
+    fill(scene, "B", 20);
+    scene->spec.partition_key = key_range_exact(slice_of("B"));
+    scene->spec.row_key = key_range_exact(slice_of("000005"));
+    resume(scene, "B", "000005");
+    expect_gathered(scene, 0, NULL, NULL);
     assert_int_equal(scene->faulty.calls[CALL_SCAN], 0);
 }
 
 SCENE_TEST(an_unordered_store_is_scanned_anew)
 {
-    struct scan_spec spec;
-    struct harvest got;
-
     scene->faulty.outer.store.capabilities.ordered = false;
-    table_fill(scene->inner, "Blogs", "A", 0, 10);
-    spec = whole(scene);
-    spec.resumed = true;
-    spec.after_partition_key = slice_of("A");
-    spec.after_row_key = slice_of("000003");
-    got = gather(scene, &spec);
-    assert_int_equal(got.entities, 10);
+    fill(scene, "A", 10);
+    resume(scene, "A", "000003");
+    expect_gathered(scene, 10, NULL, NULL);
 }
 
 SCENE_TEST(an_expired_token_is_replaced_by_the_last_key)
 {
-    struct scan_spec spec;
-    struct harvest got;
-
     scene->faulty.expire_token = 2;
-    table_fill(scene->inner, "Blogs", "A", 0, 1300);
-    table_fill(scene->inner, "Blogs", "B", 0, 1300);
-    spec = whole(scene);
-    got = gather(scene, &spec);
-    assert_ok(got.code);
-    assert_int_equal(got.entities, 2600);
-    assert_string_equal(got.last, "B/001299");
+    fill(scene, "A", 1300);
+    fill(scene, "B", 1300);
+    expect_gathered(scene, 2600, "A/000000", "B/001299");
 }
 
 /* On a store without key order a scan cannot continue after the last key. */
 SCENE_TEST(an_expired_token_ends_a_scan_that_has_no_order)
 {
-    struct scan_spec spec;
-    struct harvest got;
-
     scene->faulty.outer.store.capabilities.ordered = false;
     scene->faulty.expire_token = 2;
-    table_fill(scene->inner, "Blogs", "A", 0, 2600);
-    spec = whole(scene);
-    got = gather(scene, &spec);
-    assert_int_equal(got.code, TW_INVALID);
-    assert_int_equal(got.entities, 1000);
+    fill(scene, "A", 2600);
+    assert_int_equal(gather(scene), TW_INVALID);
+    assert_int_equal(scene->got.entities, 1000);
 }
 
 /* A proxy that caches a page: it returns the page again, with its continuation
@@ -267,49 +229,40 @@ static enum tw_err keeper_meet(struct interposed *self,
     return request_send(self->inner, exchange, &again);
 }
 
-/* Scan a table in pages of at most page_max entities, while the requests first
- * to last get the first page. */
-static struct harvest gather_kept(
-    unsigned first, unsigned last, unsigned page_max)
-{
-    struct scene scene;
-    struct scan_spec spec;
-    struct harvest got;
-    struct keeper keeper = {.first = first, .last = last};
-
-    scene_init(&scene);
-    scene.faulty.page_max = page_max;
-    interposed_init(
-        &keeper.outer, "keeper", &scene.faulty.outer.store, keeper_meet);
-    table_fill(scene.inner, "Blogs", "A", 0, 1500);
-    table_fill(scene.inner, "Blogs", "B", 0, 1000);
-    spec = whole(&scene);
-    spec.store = &keeper.outer.store;
-    got = gather(&scene, &spec);
-    scene_done(&scene);
-    return got;
-}
-
 TEST(a_page_that_came_again_is_not_taken)
 {
-    struct harvest got = gather_kept(2, 3, 0);
+    static const struct {
+        unsigned first, last; /* requests that get the first page */
+        unsigned page_max;
+        enum tw_err code;
+        size_t entities;
+        const char *says;
+    } cases[] = {
+        {2, 3, 0, TW_OK, 2500, ""},
+        {2, UINT_MAX, 0, TW_BUSY, 1000, "would never end"},
+        /* The scan is in another partition by then: compared by RowKey alone,
+         * the page would not go back. */
+        {3, UINT_MAX, 0, TW_BUSY, 2000, "does not continue where"},
+        /* The first entity of the page is the last one that was received. */
+        {2, UINT_MAX, 1, TW_BUSY, 1, ""},
+    };
 
-    assert_ok(got.code);
-    assert_int_equal(got.entities, 2500);
-    got = gather_kept(2, UINT_MAX, 0);
-    assert_int_equal(got.code, TW_BUSY);
-    assert_int_equal(got.entities, 1000);
-    assert_non_null(strstr(got.err.text, "would never end"));
-    /* The scan is in another partition by then: compared by RowKey alone, the
-     * page would not go back. */
-    got = gather_kept(3, UINT_MAX, 0);
-    assert_int_equal(got.code, TW_BUSY);
-    assert_int_equal(got.entities, 2000);
-    assert_non_null(strstr(got.err.text, "does not continue where"));
-    /* The first entity of the page is the last one that was received. */
-    got = gather_kept(2, UINT_MAX, 1);
-    assert_int_equal(got.code, TW_BUSY);
-    assert_int_equal(got.entities, 1);
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
+        struct keeper keeper = {.first = cases[i].first, .last = cases[i].last};
+        struct scene scene;
+
+        scene_init(&scene);
+        scene.faulty.page_max = cases[i].page_max;
+        interposed_init(
+            &keeper.outer, "keeper", &scene.faulty.outer.store, keeper_meet);
+        fill(&scene, "A", 1500);
+        fill(&scene, "B", 1000);
+        scene.spec.store = &keeper.outer.store;
+        assert_int_equal(gather(&scene), cases[i].code);
+        assert_int_equal(scene.got.entities, cases[i].entities);
+        assert_non_null(strstr(scene.got.err.text, cases[i].says));
+        scene_done(&scene);
+    }
 }
 
 FAULTY_CHOICE(often_busy)
@@ -321,29 +274,17 @@ FAULTY_CHOICE(often_busy)
 
 SCENE_TEST(faults_lose_and_double_nothing)
 {
-    struct scan_spec spec;
-    struct harvest got;
-
     scene->faulty.choose = often_busy;
-    table_fill(scene->inner, "Blogs", "A", 0, 3000);
-    spec = whole(scene);
-    got = gather(scene, &spec);
-    assert_ok(got.code);
-    assert_int_equal(got.entities, 3000);
+    fill(scene, "A", 3000);
+    expect_gathered(scene, 3000, NULL, NULL);
 }
 
 SCENE_TEST(pages_shrink_until_they_come_and_grow_again)
 {
-    struct scan_spec spec;
-    struct harvest got;
-
     scene->faulty.top_max = 20;
-    table_fill(scene->inner, "Blogs", "A", 0, 100);
-    spec = whole(scene);
-    spec.select = NULL;
-    got = gather(scene, &spec);
-    assert_ok(got.code);
-    assert_int_equal(got.entities, 100);
+    fill(scene, "A", 100);
+    scene->spec.select = NULL;
+    expect_gathered(scene, 100, NULL, NULL);
     assert_int_equal(scene->faulty.tops[0], 128);
     assert_int_equal(scene->faulty.tops[1], 16);
     assert_int_equal(scene->faulty.tops[2], 32);
@@ -351,64 +292,44 @@ SCENE_TEST(pages_shrink_until_they_come_and_grow_again)
 
 SCENE_TEST(small_entities_come_by_the_thousand)
 {
-    struct scan_spec spec;
-    struct harvest got;
-
-    table_fill(scene->inner, "Blogs", "A", 0, 2128);
-    spec = whole(scene);
-    spec.select = NULL;
-    got = gather(scene, &spec);
-    assert_int_equal(got.entities, 2128);
+    fill(scene, "A", 2128);
+    scene->spec.select = NULL;
+    expect_gathered(scene, 2128, NULL, NULL);
     assert_int_equal(scene->faulty.tops[1], 1000);
-    assert_int_equal(got.pages, 3);
+    assert_int_equal(scene->got.pages, 3);
 }
 
 SCENE_TEST(large_entities_come_a_few_at_a_time)
 {
-    struct scan_spec spec;
-    struct harvest got;
-
     for (int i = 0; i < 12; i++) {
         char row_key[8];
 
         (void)snprintf(row_key, sizeof row_key, "%d", 100 + i);
         table_put(scene->inner, "Blogs", "A", row_key, NULL, 450 * 1024);
     }
-    spec = whole(scene);
-    spec.select = NULL;
-    got = gather(scene, &spec);
-    assert_ok(got.code);
-    assert_int_equal(got.entities, 12);
-    assert_true(got.pages >= 2);
+    scene->spec.select = NULL;
+    expect_gathered(scene, 12, NULL, NULL);
+    assert_true(scene->got.pages >= 2);
     assert_true(scene->faulty.tops[1] <= 5);
 }
 
 SCENE_TEST(an_entity_too_large_alone_names_its_table)
 {
-    struct scan_spec spec;
-    struct harvest got;
-
-    scene->faulty.top_max = 0;
-    table_fill(scene->inner, "Blogs", "A", 0, 10);
-    spec = whole(scene);
+    fill(scene, "A", 10);
     scene->faulty.refuse_scans = true;
-    got = gather(scene, &spec);
-    assert_int_equal(got.code, TW_TOO_LARGE);
-    assert_non_null(strstr(got.err.text, "Blogs"));
+    assert_int_equal(gather(scene), TW_TOO_LARGE);
+    assert_non_null(strstr(scene->got.err.text, "Blogs"));
 }
 
 SCENE_TEST(a_page_under_way_is_given_up_at_close)
 {
-    struct scan_spec spec;
-    struct scan *scan;
     const struct page *page = NULL;
+    struct scan *scan;
     struct err err;
 
-    table_fill(scene->inner, "Blogs", "A", 0, 2500);
-    spec = whole(scene);
-    scan = scan_open(scene->client, &spec);
-    scan_close(scan);
-    scan = scan_open(scene->client, &spec);
+    fill(scene, "A", 2500);
+    scan_close(scan_open(scene->client, &scene->spec));
+    scan = scan_open(scene->client, &scene->spec);
     assert_ok(scan_next(scan, &page, &err));
     assert_int_equal(page->count, 1000);
     scan_close(scan);
@@ -494,69 +415,52 @@ static enum tw_err slow_body_meet(struct interposed *self,
     return request_send(self->inner, exchange, request);
 }
 
-static void read_slowly(struct slow_body *slow)
+/* Returns how many requests for pages came. */
+static unsigned read_slowly(struct slow_body *slow)
 {
     struct scene scene;
-    struct scan_spec spec;
-    struct harvest got;
 
     scene_init(&scene);
     interposed_init(
         &slow->outer, "slow", &scene.faulty.outer.store, slow_body_meet);
     platform_mutex_init(&slow->mutex);
     platform_cond_init(&slow->came);
-    table_fill(scene.inner, "Blogs", "A", 0, 2600);
-    spec = whole(&scene);
-    spec.store = &slow->outer.store;
-    got = gather(&scene, &spec);
-    assert_ok(got.code);
-    assert_int_equal(got.entities, 2600);
+    fill(&scene, "A", 2600);
+    scene.spec.store = &slow->outer.store;
+    expect_gathered(&scene, 2600, NULL, NULL);
+    assert_true(slow->seen);
     platform_cond_done(&slow->came);
     platform_mutex_done(&slow->mutex);
     scene_done(&scene);
+    return slow->scans;
 }
 
 TEST(the_next_page_is_asked_for_with_the_head_of_this_one)
 {
-    struct slow_body slow = {.breaks = false};
-
-    read_slowly(&slow);
-    assert_true(slow.seen);
-    assert_int_equal(slow.scans, 3);
+    assert_int_equal(read_slowly(&(struct slow_body){.breaks = false}), 3);
 }
 
 TEST(a_page_asked_for_early_that_came_before_is_not_taken)
 {
-    struct slow_body slow = {.repeats = true};
-
-    read_slowly(&slow);
-    assert_true(slow.seen);
+    (void)read_slowly(&(struct slow_body){.repeats = true});
 }
 
 TEST(a_page_that_breaks_off_is_read_again_and_none_is_lost)
 {
-    struct slow_body slow = {.breaks = true};
-
-    read_slowly(&slow);
-    assert_true(slow.seen);
-    assert_int_equal(slow.scans, 4);
+    assert_int_equal(read_slowly(&(struct slow_body){.breaks = true}), 4);
 }
 
 TEST(a_page_asked_for_early_is_asked_for_again_when_it_is_its_turn)
 {
     struct slow_body slow = {.refusals = RETRY_TRIES};
 
-    read_slowly(&slow);
-    assert_true(slow.seen);
+    (void)read_slowly(&slow);
     assert_int_equal(slow.refusals, 0);
 }
 
 TEST(a_page_that_ends_elsewhere_the_second_time_loses_nothing)
 {
-    struct slow_body slow = {.breaks = true, .shrinks = true};
-
-    read_slowly(&slow);
-    assert_true(slow.seen);
+    (void)read_slowly(&(struct slow_body){.breaks = true, .shrinks = true});
 }
 
 int main(void)

@@ -21,6 +21,8 @@ struct scene {
     struct run run;
     struct batch_writer *batch_writer;
     struct sorter *sorter;
+    struct arena arena; /* of the entity that is added */
+    struct page page;
     unsigned descents; /* number of RowKeys that are less than the one before
                           them in their batch */
 };
@@ -59,6 +61,8 @@ static void scene_init(struct scene *scene)
     scene->run.request_pool = pool_client_new(scene->request_pool, NULL);
     scene->batch_writer = batch_writer_new(&scene->run, 1);
     scene->sorter = sorter_new();
+    arena_init(&scene->arena);
+    page_init(&scene->page);
 }
 
 static void scene_done(struct scene *scene)
@@ -69,6 +73,8 @@ static void scene_done(struct scene *scene)
     request_pool_free(scene->request_pool);
     faulty_done(&scene->faulty);
     store_close(scene->inner);
+    arena_done(&scene->arena);
+    page_done(&scene->page);
 }
 
 static enum write_decision leave(void *context, const struct operation *sent,
@@ -85,28 +91,74 @@ static void note_settled(void *context, const struct batch_writer_settled *how)
     *end = how->end;
 }
 
+static struct batch_item item_of(struct scene *scene, const char *table,
+    enum operation_type type, const struct entity *entity)
+{
+    return (struct batch_item){
+        .store = &scene->faulty.outer.store,
+        .table = table,
+        .operation = {type, *entity},
+        .decide = leave,
+    };
+}
+
 static void add(struct scene *scene, const char *table,
     enum operation_type type, const struct entity *entity)
 {
-    sorter_add(scene->sorter, &(struct batch_item){
-                                  .store = &scene->faulty.outer.store,
-                                  .table = table,
-                                  .operation = {type, *entity},
-                                  .decide = leave,
-                              });
+    struct batch_item item = item_of(scene, table, type, entity);
+
+    sorter_add(scene->sorter, &item);
+}
+
+/* "P000", "P001" ...; lives until the next call. */
+static const char *partition_of(unsigned number)
+{
+    static char key[16];
+
+    (void)snprintf(key, sizeof key, "P%03u", number);
+    return key;
+}
+
+/* "000000", "000001" ...; lives until the next call. */
+static const char *row_of(unsigned number)
+{
+    static char key[16];
+
+    (void)snprintf(key, sizeof key, "%06u", number);
+    return key;
+}
+
+/* An entity without properties, until the next one. */
+static struct entity entity_of(
+    struct scene *scene, const char *partition_key, const char *row_key)
+{
+    struct entity entity;
+
+    arena_clear(&scene->arena);
+    entity_init(
+        &entity, &scene->arena, slice_of(partition_key), slice_of(row_key));
+    return entity;
 }
 
 static void add_insert(struct scene *scene, const char *table,
     const char *partition_key, const char *row_key, const char *value)
 {
-    struct entity entity;
-    struct arena arena;
+    struct entity entity = entity_of(scene, partition_key, row_key);
 
-    arena_init(&arena);
-    entity_init(&entity, &arena, slice_of(partition_key), slice_of(row_key));
-    entity_set_string(&entity, &arena, "Value", slice_of(value));
+    entity_set_string(&entity, &scene->arena, "Value", slice_of(value));
     add(scene, table, OPERATION_INSERT, &entity);
-    arena_done(&arena);
+}
+
+static void add_numbered(struct scene *scene, const char *partition_key,
+    unsigned from, unsigned below)
+{
+    for (unsigned i = from; i < below; i++)
+        add_insert(scene, "Blogs", partition_key, row_of(i), row_of(i));
+}
+
+static size_t stored(struct scene *scene)
+{
+    return table_count(scene->inner, "Blogs");
 }
 
 static void flush(struct scene *scene)
@@ -121,14 +173,9 @@ static void flush(struct scene *scene)
 /* Add operations to 21 partitions in turn, with falling RowKeys. */
 static void add_scattered(struct scene *scene, unsigned count)
 {
-    for (unsigned i = 0; i < count; i++) {
-        char partition_key[16], row_key[16];
-
-        (void)snprintf(
-            partition_key, sizeof partition_key, "P%02u", i * 8 % 21);
-        (void)snprintf(row_key, sizeof row_key, "%06u", count - i);
-        add_insert(scene, "Blogs", partition_key, row_key, "first");
-    }
+    for (unsigned i = 0; i < count; i++)
+        add_insert(scene, "Blogs", partition_of(i * 8 % 21), row_of(count - i),
+            "first");
 }
 
 TEST_FIXTURE(scene, struct scene, scene_init, scene_done)
@@ -143,22 +190,18 @@ SCENE_TEST(what_comes_scattered_goes_in_full_batches)
     flush(scene);
     assert_int_equal(scene->faulty.calls[CALL_BATCH], 2 * 21);
     assert_int_equal(scene->faulty.largest_batch, 100);
-    assert_int_equal(table_count(scene->inner, "Blogs"), 2121);
+    assert_int_equal(stored(scene), 2121);
 }
 
 SCENE_TEST(it_goes_by_table_and_keys)
 {
-    for (unsigned i = 0; i < 300; i++) {
-        char row_key[16];
-
-        (void)snprintf(row_key, sizeof row_key, "%03u", i * 7 % 300);
+    for (unsigned i = 0; i < 300; i++)
         add_insert(scene, i % 2 ? "Blogs" : "Comments", i % 3 ? "B" : "A",
-            row_key, "first");
-    }
+            row_of(i * 7 % 300), "first");
     flush(scene);
     assert_int_equal(scene->faulty.calls[CALL_BATCH], 4);
     assert_int_equal(scene->descents, 0);
-    assert_int_equal(table_count(scene->inner, "Blogs"), 150);
+    assert_int_equal(stored(scene), 150);
     assert_int_equal(table_count(scene->inner, "Comments"), 150);
 }
 
@@ -171,22 +214,16 @@ SCENE_TEST(two_stores_share_no_batch)
     faulty_init(&faulty, other);
     faulty.outer.store.name = "other";
     for (unsigned i = 0; i < 40; i++) {
-        char row_key[16];
+        struct entity entity = entity_of(scene, "A", row_of(i));
+        struct batch_item item =
+            item_of(scene, "Blogs", OPERATION_INSERT, &entity);
 
-        (void)snprintf(row_key, sizeof row_key, "%03u", i);
-        sorter_add(
-            scene->sorter, &(struct batch_item){
-                               .store = i % 2 ? &faulty.outer.store
-                                              : &scene->faulty.outer.store,
-                               .table = "Blogs",
-                               .operation = {OPERATION_INSERT,
-                                   {.partition_key = slice_of("A"),
-                                       .row_key = slice_of(row_key)}},
-                               .decide = leave,
-                           });
+        if (i % 2)
+            item.store = &faulty.outer.store;
+        sorter_add(scene->sorter, &item);
     }
     flush(scene);
-    assert_int_equal(table_count(scene->inner, "Blogs"), 20);
+    assert_int_equal(stored(scene), 20);
     assert_int_equal(table_count(other, "Blogs"), 20);
     assert_int_equal(scene->faulty.calls[CALL_BATCH], 1);
     assert_int_equal(faulty.calls[CALL_BATCH], 1);
@@ -197,19 +234,12 @@ SCENE_TEST(two_stores_share_no_batch)
 SCENE_TEST(what_has_one_key_goes_in_the_order_it_came)
 {
     for (unsigned i = 0; i < 50; i++) {
-        char row_key[16];
-
-        (void)snprintf(row_key, sizeof row_key, "%03u", i * 7 % 50);
-        add_insert(scene, "Blogs", "A", row_key, "first");
-        add_insert(scene, "Blogs", "A", row_key, "second");
+        add_insert(scene, "Blogs", "A", row_of(i * 7 % 50), "first");
+        add_insert(scene, "Blogs", "A", row_of(i * 7 % 50), "second");
     }
     flush(scene);
-    for (unsigned i = 0; i < 50; i++) {
-        char row_key[16];
-
-        (void)snprintf(row_key, sizeof row_key, "%03u", i);
-        assert_true(table_has(scene->inner, "Blogs", "A", row_key, "first"));
-    }
+    for (unsigned i = 0; i < 50; i++)
+        assert_true(table_has(scene->inner, "Blogs", "A", row_of(i), "first"));
     assert_int_equal(atomic_load(&scene->run.counts.written), 50);
 }
 
@@ -222,28 +252,24 @@ SCENE_TEST(an_entity_goes_as_it_came)
         "\"When@odata.type\":\"Edm.DateTime\","
         "\"When\":\"2024-01-01T00:00:00Z\",\"Small\":7}";
     struct exchange exchange = {0};
-    struct entity entity;
-    struct arena arena;
-    struct page page;
+    struct entity entity, *now;
     struct err err;
 
-    arena_init(&arena);
-    page_init(&page);
-    assert_ok(entity_parse(slice_of(json), true, &arena, &entity, NULL, &err));
+    assert_ok(
+        entity_parse(slice_of(json), true, &scene->arena, &entity, NULL, &err));
     add(scene, "Blogs", OPERATION_INSERT, &entity);
     flush(scene);
-    assert_ok(store_get(
-        scene->inner, &exchange, "Blogs", slice_of("A"), slice_of(""), &page));
-    assert_int_equal(page.entities[0].property_count, entity.property_count);
+    assert_ok(store_get(scene->inner, &exchange, "Blogs", slice_of("A"),
+        slice_of(""), &scene->page));
+    now = &scene->page.entities[0];
+    assert_int_equal(now->property_count, entity.property_count);
     for (size_t i = 0; i < entity.property_count; i++) {
-        const struct property *stored =
-            entity_find(&page.entities[0], entity.properties[i].name);
+        const struct property *property =
+            entity_find(now, entity.properties[i].name);
 
-        assert_non_null(stored);
-        assert_true(property_equal(stored, &entity.properties[i]));
+        assert_non_null(property);
+        assert_true(property_equal(property, &entity.properties[i]));
     }
-    page_done(&page);
-    arena_done(&arena);
 }
 
 SCENE_TEST(a_delete_keeps_its_etag_and_who_asks)
@@ -251,30 +277,26 @@ SCENE_TEST(a_delete_keeps_its_etag_and_who_asks)
     enum batch_writer_end ends[200];
     struct scan_request request = {.table = "Blogs"};
     struct exchange exchange = {0};
-    struct page page;
 
-    page_init(&page);
     table_fill(scene->inner, "Blogs", "A", 0, 200);
-    assert_ok(store_scan(scene->inner, &exchange, &request, &page));
+    assert_ok(store_scan(scene->inner, &exchange, &request, &scene->page));
     assert_true(table_write(scene->inner, "Blogs", "A", "000007", "changed"));
     assert_true(table_delete(scene->inner, "Blogs", "A", "000008"));
-    for (size_t i = 0; i < page.count; i++)
-        sorter_add(scene->sorter,
-            &(struct batch_item){
-                .store = &scene->faulty.outer.store,
-                .table = "Blogs",
-                .operation = {OPERATION_DELETE, page.entities[i]},
-                .decide = leave,
-                .context = &ends[i],
-                .settled = note_settled,
-            });
-    page_done(&page);
+    for (size_t i = 0; i < scene->page.count; i++) {
+        struct batch_item item =
+            item_of(scene, "Blogs", OPERATION_DELETE, &scene->page.entities[i]);
+
+        item.context = &ends[i];
+        item.settled = note_settled;
+        sorter_add(scene->sorter, &item);
+    }
+    page_clear(&scene->page);
     flush(scene);
     for (size_t i = 0; i < 200; i++)
         assert_int_equal(ends[i], i == 7   ? WRITE_WAS_NO_OP
                                   : i == 8 ? WRITE_OF_ABSENT
                                            : WRITTEN);
-    assert_int_equal(table_count(scene->inner, "Blogs"), 1);
+    assert_int_equal(stored(scene), 1);
 }
 
 SCENE_TEST(it_is_full_by_count)
@@ -285,7 +307,7 @@ SCENE_TEST(it_is_full_by_count)
     assert_true(sorter_is_full(scene->sorter));
     flush(scene);
     assert_false(sorter_is_full(scene->sorter));
-    assert_int_equal(table_count(scene->inner, "Blogs"), SORTER_MAX_OPERATIONS);
+    assert_int_equal(stored(scene), SORTER_MAX_OPERATIONS);
 }
 
 SCENE_TEST(it_is_full_by_bytes)
@@ -295,27 +317,13 @@ SCENE_TEST(it_is_full_by_bytes)
 
     memset(text, 'x', sizeof text - 1);
     while (!sorter_is_full(scene->sorter)) {
-        char row_key[16];
-
-        (void)snprintf(row_key, sizeof row_key, "%03u", count++);
-        add_insert(scene, "Blogs", "A", row_key, text);
+        add_insert(scene, "Blogs", "A", row_of(count++), text);
         assert_true(count <= SORTER_MAX_BYTES / (sizeof text - 1) + 1);
     }
     assert_true(count >= SORTER_MAX_BYTES / (sizeof text + 8192));
     flush(scene);
     assert_false(sorter_is_full(scene->sorter));
-    assert_int_equal(table_count(scene->inner, "Blogs"), count);
-}
-
-static void add_numbered(struct scene *scene, const char *partition_key,
-    unsigned from, unsigned below)
-{
-    for (unsigned i = from; i < below; i++) {
-        char row_key[16];
-
-        (void)snprintf(row_key, sizeof row_key, "%06u", i);
-        add_insert(scene, "Blogs", partition_key, row_key, row_key);
-    }
+    assert_int_equal(stored(scene), count);
 }
 
 static void make_room(struct scene *scene)
@@ -339,52 +347,40 @@ static struct slice value_of(unsigned i, size_t shared)
 
 static void add_sharing(struct scene *scene, unsigned i, size_t shared)
 {
-    struct entity entity;
-    struct arena arena;
-    char row_key[16], name[16];
+    struct entity entity = entity_of(scene, "A", row_of(i));
+    char name[16];
 
-    arena_init(&arena);
-    (void)snprintf(row_key, sizeof row_key, "%06u", i);
     (void)snprintf(name, sizeof name, "Only%u", i % 40);
-    entity_init(&entity, &arena, slice_of("A"), slice_of(row_key));
-    entity_set_string(&entity, &arena, "Value", value_of(i, shared));
+    entity_set_string(&entity, &scene->arena, "Value", value_of(i, shared));
     if (i % 3 == 0)
-        entity_set_int32(&entity, &arena, name, (int32_t)i);
+        entity_set_int32(&entity, &scene->arena, name, (int32_t)i);
     if (i % 5 == 0)
-        entity_set_int64(&entity, &arena, "Number", i);
+        entity_set_int64(&entity, &scene->arena, "Number", i);
     else
-        entity_set_double(&entity, &arena, "Number", i);
+        entity_set_double(&entity, &scene->arena, "Number", i);
     add(scene, "Blogs", OPERATION_INSERT, &entity);
-    arena_done(&arena);
 }
 
 static void check_sharing(struct scene *scene, unsigned i, size_t shared)
 {
     struct exchange exchange = {0};
-    struct slice wanted = value_of(i, shared), text = {0};
+    struct slice text = {0};
     const struct property *value, *number;
     struct entity *entity;
-    struct arena arena;
-    struct page page;
-    char row_key[16], name[16];
+    char name[16];
 
-    arena_init(&arena);
-    page_init(&page);
-    (void)snprintf(row_key, sizeof row_key, "%06u", i);
     (void)snprintf(name, sizeof name, "Only%u", i % 40);
     assert_ok(store_get(scene->inner, &exchange, "Blogs", slice_of("A"),
-        slice_of(row_key), &page));
-    entity = &page.entities[0];
+        slice_of(row_of(i)), &scene->page));
+    entity = &scene->page.entities[0];
     value = entity_find(entity, slice_of("Value"));
     number = entity_find(entity, slice_of("Number"));
-    assert_true(value && property_peek_text(value, &arena, &text));
-    assert_true(slice_equal(text, wanted));
+    assert_true(value && property_peek_text(value, &scene->arena, &text));
+    assert_true(slice_equal(text, value_of(i, shared)));
     assert_int_equal(number->type, i % 5 == 0 ? EDM_INT64 : EDM_DOUBLE);
     assert_int_equal(
         entity_find(entity, slice_of(name)) != NULL, i % 3 == 0 ? 1 : 0);
     assert_int_equal(entity->property_count, i % 3 == 0 ? 3 : 2);
-    page_done(&page);
-    arena_done(&arena);
 }
 
 /* The sorter keeps equal beginnings of values once, up to a limit of bytes, and
@@ -418,7 +414,7 @@ SCENE_TEST(what_values_have_in_common_takes_memory_once)
     assert_true(SORTER_MAX_OPERATIONS * sizeof text > SORTER_MAX_BYTES);
     assert_int_equal(sorter_count(scene->sorter), SORTER_MAX_OPERATIONS);
     flush(scene);
-    assert_int_equal(table_count(scene->inner, "Blogs"), SORTER_MAX_OPERATIONS);
+    assert_int_equal(stored(scene), SORTER_MAX_OPERATIONS);
 }
 
 /* The sorter has room for 68 operations of each of 120 partitions. At most a
@@ -428,17 +424,12 @@ SCENE_TEST(scattered_operations_make_nearly_full_batches)
     const unsigned partitions = 120, batches = 8;
 
     for (unsigned i = 0; i < partitions * batches * 100; i++) {
-        char partition_key[16];
-
         if (sorter_is_full(scene->sorter))
             make_room(scene);
-        (void)snprintf(
-            partition_key, sizeof partition_key, "P%03u", i * 7 % partitions);
-        add_numbered(scene, partition_key, i, i + 1);
+        add_numbered(scene, partition_of(i * 7 % partitions), i, i + 1);
     }
     flush(scene);
-    assert_int_equal(
-        table_count(scene->inner, "Blogs"), partitions * batches * 100);
+    assert_int_equal(stored(scene), partitions * batches * 100);
     assert_true(
         scene->faulty.calls[CALL_BATCH] * 10 <= partitions * batches * 11);
 }
@@ -450,65 +441,51 @@ SCENE_TEST(with_many_names_everything_goes)
     unsigned count = 0;
 
     while (!sorter_is_full(scene->sorter)) {
-        char name[64], partition_key[16], row_key[16];
-        struct entity entity;
-        struct arena arena;
+        struct entity entity =
+            entity_of(scene, partition_of(count % 50), row_of(count));
+        char name[64];
 
-        arena_init(&arena);
-        (void)snprintf(name, sizeof name, "Name%u", count);
-        (void)snprintf(
-            partition_key, sizeof partition_key, "P%02u", count % 50);
-        (void)snprintf(row_key, sizeof row_key, "%06u", count++);
-        entity_init(
-            &entity, &arena, slice_of(partition_key), slice_of(row_key));
-        entity_set_string(&entity, &arena, name, value_of(count, 400));
+        (void)snprintf(name, sizeof name, "Name%u", count++);
+        entity_set_string(&entity, &scene->arena, name, value_of(count, 400));
         add(scene, "Blogs", OPERATION_INSERT, &entity);
-        arena_done(&arena);
     }
     assert_true(count < SORTER_MAX_OPERATIONS);
     make_room(scene);
     assert_false(sorter_is_full(scene->sorter));
     assert_int_equal(sorter_count(scene->sorter), 0);
-    assert_int_equal(table_count(scene->inner, "Blogs"), count);
+    assert_int_equal(stored(scene), count);
 }
 
 /* Ten partitions with 120 operations each, among forty with 5. */
 SCENE_TEST(the_fullest_partitions_make_room_in_whole_batches)
 {
-    for (unsigned i = 0; i < 50; i++) {
-        char partition_key[16];
-
-        (void)snprintf(partition_key, sizeof partition_key, "P%02u", i);
-        add_numbered(scene, partition_key, 0, i % 5 == 0 ? 120 : 5);
-    }
+    for (unsigned i = 0; i < 50; i++)
+        add_numbered(scene, partition_of(i), 0, i % 5 == 0 ? 120 : 5);
     assert_int_equal(sorter_added(scene->sorter), 1400);
     assert_int_equal(sorter_oldest(scene->sorter), 0);
     make_room(scene);
     assert_int_equal(scene->faulty.calls[CALL_BATCH], 2);
-    assert_int_equal(table_count(scene->inner, "Blogs"), 200);
+    assert_int_equal(stored(scene), 200);
     assert_int_equal(sorter_count(scene->sorter), 1200);
     assert_int_equal(sorter_oldest(scene->sorter), 100);
-    assert_true(table_has(scene->inner, "Blogs", "P00", "000099", "000099"));
-    assert_false(table_has(scene->inner, "Blogs", "P00", "000100", "000100"));
-    add_numbered(scene, "P00", 120, 200);
+    assert_true(table_has(scene->inner, "Blogs", "P000", "000099", "000099"));
+    assert_false(table_has(scene->inner, "Blogs", "P000", "000100", "000100"));
+    add_numbered(scene, "P000", 120, 200);
     flush(scene);
     assert_int_equal(sorter_oldest(scene->sorter), 1480);
     assert_int_equal(scene->faulty.calls[CALL_BATCH], 2 + 50 + 8);
-    assert_int_equal(table_count(scene->inner, "Blogs"), 1480);
-    assert_true(table_has(scene->inner, "Blogs", "P49", "000004", "000004"));
-    assert_true(table_has(scene->inner, "Blogs", "P00", "000150", "000150"));
+    assert_int_equal(stored(scene), 1480);
+    assert_true(table_has(scene->inner, "Blogs", "P049", "000004", "000004"));
+    assert_true(table_has(scene->inner, "Blogs", "P000", "000150", "000150"));
 }
 
 SCENE_TEST(one_that_has_waited_long_goes_alone)
 {
     add_insert(scene, "Blogs", "alone", "1", "first");
     for (unsigned i = 0; sorter_oldest(scene->sorter) == 0; i++) {
-        char partition_key[16];
-
         if (sorter_is_full(scene->sorter))
             make_room(scene);
-        (void)snprintf(partition_key, sizeof partition_key, "P%02u", i % 50);
-        add_numbered(scene, partition_key, i, i + 1);
+        add_numbered(scene, partition_of(i % 50), i, i + 1);
         assert_true(sorter_added(scene->sorter) <=
                     SORTER_MAX_AGE + SORTER_MAX_OPERATIONS);
     }
@@ -523,15 +500,11 @@ SCENE_TEST(with_large_ones_everything_goes)
 
     memset(text, 'x', sizeof text - 1);
     add_insert(scene, "Blogs", "A", "1", text);
-    for (unsigned i = 0; i < 50; i++) {
-        char partition_key[16];
-
-        (void)snprintf(partition_key, sizeof partition_key, "P%02u", i);
-        add_numbered(scene, partition_key, 0, 2);
-    }
+    for (unsigned i = 0; i < 50; i++)
+        add_numbered(scene, partition_of(i), 0, 2);
     make_room(scene);
     assert_int_equal(sorter_count(scene->sorter), 0);
-    assert_int_equal(table_count(scene->inner, "Blogs"), 101);
+    assert_int_equal(stored(scene), 101);
 }
 
 SCENE_TEST(a_flow_that_takes_no_more_leaves_it_empty)
@@ -540,16 +513,11 @@ SCENE_TEST(a_flow_that_takes_no_more_leaves_it_empty)
 
     scene->faulty.refused_key = "000150";
     scene->faulty.refusal = TW_REFUSED;
-    for (unsigned i = 0; i < 5000; i++) {
-        char row_key[16];
-
-        (void)snprintf(row_key, sizeof row_key, "%06u", i);
-        add_insert(scene, "Blogs", "A", row_key, "first");
-    }
+    add_numbered(scene, "A", 0, 5000);
     assert_int_equal(
         sorter_flush(scene->sorter, scene->batch_writer, &err), TW_REFUSED);
     assert_int_equal(sorter_count(scene->sorter), 0);
-    assert_true(table_count(scene->inner, "Blogs") < 5000);
+    assert_true(stored(scene) < 5000);
 }
 
 SCENE_TEST(what_was_not_flushed_is_dropped)

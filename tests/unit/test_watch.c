@@ -3,7 +3,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "tests/support/test.h"
@@ -44,7 +43,6 @@ static void wait_until_told(struct scene *scene, unsigned times)
 
 static void begin(struct scene *scene)
 {
-    memset(scene, 0, sizeof(*scene));
     test_folder(scene->folder);
     (void)snprintf(
         scene->path, sizeof(scene->path), "%s/store.db", scene->folder);
@@ -57,14 +55,20 @@ static void end(struct scene *scene)
     watch_end(scene->watch);
 }
 
+TEST_FIXTURE(scene, struct scene, begin, end)
+
+#define SCENE_TEST(name)                                                       \
+    TEST_WITH(name, scene_set_up, scene_tear_down, struct scene *scene)
+
 /* changed() is called again, because a write may become visible only a moment
  * later. */
 TEST(it_tells_of_what_is_written_to_the_file_and_its_log)
 {
     static const char *const names[] = {"store.db", "store.db-wal"};
-    struct scene scene;
 
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; TEST_EACH(i, names); i++) {
+        struct scene scene = {.watch = NULL};
+
         begin(&scene);
         write_to(&scene, names[i]);
         wait_until_told(&scene, 5);
@@ -74,36 +78,29 @@ TEST(it_tells_of_what_is_written_to_the_file_and_its_log)
 
 /* The last write is to the watched file itself: when it is reported, the events
  * of the earlier writes have been read. */
-TEST(it_tells_of_no_other_file)
+SCENE_TEST(it_tells_of_no_other_file)
 {
-    struct scene scene;
-
-    begin(&scene);
-    write_to(&scene, "other");
-    write_to(&scene, "store");
-    write_to(&scene, "store.db-journal");
+    write_to(scene, "other");
+    write_to(scene, "store");
+    write_to(scene, "store.db-journal");
     (void)usleep(50000);
-    assert_int_equal(atomic_load(&scene.told), 0);
-    write_to(&scene, "store.db");
-    wait_until_told(&scene, 1);
-    end(&scene);
+    assert_int_equal(atomic_load(&scene->told), 0);
+    write_to(scene, "store.db");
+    wait_until_told(scene, 1);
 }
 
-TEST(once_it_has_ended_it_tells_of_nothing)
+SCENE_TEST(once_it_has_ended_it_tells_of_nothing)
 {
-    struct scene scene;
     unsigned told;
 
-    begin(&scene);
-    write_to(&scene, "store.db");
-    wait_until_told(&scene, 1);
-    watch_end(scene.watch);
-    scene.watch = NULL;
-    told = atomic_load(&scene.told);
-    write_to(&scene, "store.db");
+    write_to(scene, "store.db");
+    wait_until_told(scene, 1);
+    watch_end(scene->watch);
+    scene->watch = NULL;
+    told = atomic_load(&scene->told);
+    write_to(scene, "store.db");
     (void)usleep(50000);
-    assert_int_equal(atomic_load(&scene.told), told);
-    end(&scene);
+    assert_int_equal(atomic_load(&scene->told), told);
 }
 
 TEST(a_folder_that_is_not_there_cannot_be_watched)
