@@ -1,34 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 /* The kind schema-upgrade on a store in memory: rounds, phases, the rows beside
- * the ledger, verify, and attempts that end anywhere. */
-#include <stdio.h>
+ * the ledger, dry run, verify, and attempts that end anywhere. */
 #include <string.h>
 
 #include "jobs/copy/source.h"
 #include "jobs/upgrade/applied.h"
 #include "tests/support/faulty.h"
 #include "tests/support/hosted.h"
+#include "tests/support/quotes.h"
 #include "tests/support/test.h"
 #include "worker/base/buf.h"
-#include "worker/base/mem.h"
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
 #include "worker/store/filter.h"
-#include "worker/store/request_pool.h"
 
-#define TOP                                                                    \
-    "blogs:\n"                                                                 \
-    "  kind: schema-upgrade\n"                                                 \
-    "  table: Blogs\n"                                                         \
-    "  version: {property: V, absent: 1}\n"
-#define JOB                                                                    \
-    TOP "  versions:\n"                                                        \
-        "  - to: 2\n"                                                          \
-        "    steps:\n"                                                         \
-        "    - set: {property: Seen, type: Edm.Int32, value: 0}\n"             \
-        "    - rename: {property: Text, to: Body}\n"                           \
-        "    - retype: {property: Rating, to: Edm.Double}\n"                   \
-        "    - remove: {property: Legacy}\n"
+#define BLOGS "blogs:\n  kind: schema-upgrade\n  table: Blogs\n"
+#define TOP BLOGS "  version: {property: V, absent: 1}\n"
+#define VERSIONS                                                               \
+    "  versions:\n"                                                            \
+    "  - to: 2\n"                                                              \
+    "    steps:\n"                                                             \
+    "    - set: {property: Seen, type: Edm.Int32, value: 0}\n"                 \
+    "    - rename: {property: Text, to: Body}\n"                               \
+    "    - retype: {property: Rating, to: Edm.Double}\n"                       \
+    "    - remove: {property: Legacy}\n"
+#define WITH_VERSION(property) BLOGS "  version: " property "\n" VERSIONS
+#define JOB TOP VERSIONS
 #define NEXT "  - {to: 3, steps: [remove: {property: Seen}]}\n"
 
 HOSTED_FIXTURE(JOB, "Blogs TablewardRuns")
@@ -44,30 +41,45 @@ static enum run_end run(const char *phase)
     return hosted_attempt(&h, "blogs", "");
 }
 
-static void put(const char *row_key, const char *properties)
+static void fails_with(const char *phase, const char *part)
 {
-    hosted_put(&h, "Blogs", "p", row_key, properties);
+    assert_int_equal(run(phase), RUN_FAILED);
+    if (!strstr(h.err.text, part))
+        fail_msg("'%s' is not in '%s'", part, h.err.text);
 }
 
-#define AS_OLD "\"Text\":\"t\",\"Rating\":3,\"Legacy\":true"
+/* All entities are in the partition 'p'; JSON has single quotes. */
+static void put(const char *row_key, const char *properties)
+{
+    hosted_put(&h, "Blogs", "p", row_key, quoted(&h.arena, properties));
+}
+
+static void replace(const char *row_key, const char *properties)
+{
+    hosted_replace(&h, "Blogs", "p", row_key, quoted(&h.arena, properties));
+}
+
+#define AS_OLD "'Text':'t','Rating':3,'Legacy':true"
 #define AS_NEW                                                                 \
-    "{\"Rating@odata.type\":\"Edm.Double\",\"Rating\":3.0,\"Seen\":0,"         \
-    "\"Body\":\"t\",\"V\":2}"
+    "{'Rating@odata.type':'Edm.Double','Rating':3.0,'Seen':0,'Body':'t','V':"  \
+    "2}"
+
+static const char *json_of(const char *row_key)
+{
+    const char *json = hosted_json(&h, "Blogs", "p", row_key);
+
+    assert_non_null(json);
+    return json;
+}
 
 static void check(const char *row_key, const char *json)
 {
-    const char *is = hosted_json(&h, "Blogs", "p", row_key);
-
-    assert_non_null(is);
-    assert_string_equal(is, json);
+    assert_string_equal(json_of(row_key), quoted(&h.arena, json));
 }
 
 static bool holds(const char *row_key, const char *part)
 {
-    const char *is = hosted_json(&h, "Blogs", "p", row_key);
-
-    assert_non_null(is);
-    return strstr(is, part) != NULL;
+    return strstr(json_of(row_key), quoted(&h.arena, part)) != NULL;
 }
 
 /* ---- a run ---- */
@@ -75,12 +87,12 @@ static bool holds(const char *row_key, const char *part)
 FIXTURE_TEST(every_entity_comes_to_the_newest_version)
 {
     put("1", AS_OLD);
-    put("2", AS_OLD ",\"V\":1");
-    put("3", "\"Text\":\"other\",\"V\":7");
+    put("2", AS_OLD ",'V':1");
+    put("3", "'Text':'other','V':7");
     assert_int_equal(run(NULL), RUN_SUCCEEDED);
     check("1", AS_NEW);
-    assert_true(holds("2", "\"V\":2"));
-    check("3", "{\"Text\":\"other\",\"V\":7}");
+    assert_true(holds("2", "'V':2"));
+    check("3", "{'Text':'other','V':7}");
     assert_int_equal(h.written, 2);
     assert_int_equal(h.passes, 2);
     assert_int_equal(h.behind, 0);
@@ -105,24 +117,22 @@ FIXTURE_TEST(a_missing_table_fails_the_run)
                     "  table: Lost\n"
                     "  version: {property: V, absent: 1}\n"
                     "  versions: [{to: 2, steps: [remove: {property: A}]}]\n");
-    assert_int_equal(run(NULL), RUN_FAILED);
-    assert_non_null(strstr(h.err.text, "Lost"));
+    fails_with(NULL, "Lost");
 }
 
 FIXTURE_TEST(what_cannot_be_converted_is_named_and_the_rest_is_done)
 {
     put("1", AS_OLD);
-    put("2", "\"Rating\":\"none\"");
+    put("2", "'Rating':'none'");
     put("3", AS_OLD);
-    assert_int_equal(run(NULL), RUN_FAILED);
+    fails_with(NULL, "1 entity cannot be brought");
     assert_int_equal(h.failed, 1);
     assert_string_equal(h.failed_step, "version 2, retype Rating");
     assert_non_null(strstr(h.failed_why, "Blogs p/2: version 2, retype"));
-    assert_non_null(strstr(h.err.text, "1 entity cannot be brought"));
-    check("2", "{\"Rating\":\"none\"}");
+    check("2", "{'Rating':'none'}");
     check("3", AS_NEW);
     assert_int_equal(h.behind, 0); /* failed entities never are (rule A2) */
-    hosted_replace(&h, "Blogs", "p", "2", "\"Rating\":\"5\"");
+    replace("2", "'Rating':'5'");
     assert_int_equal(hosted_attempt(&h, "blogs", ""), RUN_SUCCEEDED);
 }
 
@@ -148,7 +158,7 @@ FIXTURE_TEST(index_rows_are_skipped)
     assert_ok(store_batch(h.store, &exchange, &batch, &result));
     assert_int_equal(run(NULL), RUN_SUCCEEDED);
     assert_int_equal(h.written, 1);
-    assert_true(holds("size:1", "\"Text\":\"t\""));
+    assert_true(holds("size:1", "'Text':'t'"));
     check("1", AS_NEW);
 }
 
@@ -158,10 +168,7 @@ static int added;
 
 static void add_another(struct hosted *hosted)
 {
-    char row_key[16];
-
-    (void)snprintf(row_key, sizeof(row_key), "0%04d", added++);
-    put(row_key, AS_OLD);
+    put(arena_format(&h.arena, "0%04d", added++).at, AS_OLD);
 }
 
 static void add_once(struct hosted *hosted)
@@ -195,14 +202,19 @@ FIXTURE_TEST(writers_that_never_rest_leave_a_run_behind)
 static struct faulty faulty;
 static void (*meddle)(void); /* another writer, before the first batch */
 
-static void before_batch(void *ctx, const struct batch *batch)
+static void meddle_now(void)
 {
     void (*now)(void) = meddle;
 
-    if (strcmp(batch->table, "Blogs") != 0 || !now)
-        return;
     meddle = NULL;
-    now();
+    if (now)
+        now();
+}
+
+static void before_batch(void *ctx, const struct batch *batch)
+{
+    if (strcmp(batch->table, "Blogs") == 0)
+        meddle_now();
 }
 
 static void begin_faults(void)
@@ -219,23 +231,20 @@ static void end_faults(void)
 
 static void edit_one(void)
 {
-    hosted_replace(&h, "Blogs", "p", "2", "\"Text\":\"edited\"");
+    replace("2", "'Text':'edited'");
     hosted_remove(&h, "Blogs", "p", "3");
-    hosted_replace(&h, "Blogs", "p", "4", "\"Rating\":\"none\"");
+    replace("4", "'Rating':'none'");
 }
 
 FIXTURE_TEST(what_changed_meanwhile_is_read_and_decided_again)
 {
-    for (int i = 1; i <= 5; i++) {
-        char row_key[2] = {(char)('0' + i), '\0'};
-
-        put(row_key, AS_OLD);
-    }
+    for (int i = 1; i <= 5; i++)
+        put((char[]){(char)('0' + i), '\0'}, AS_OLD);
     begin_faults();
     meddle = edit_one;
     assert_int_equal(run(NULL), RUN_FAILED);
     check("1", AS_NEW);
-    assert_true(holds("2", "\"Body\":\"edited\""));
+    assert_true(holds("2", "'Body':'edited'"));
     assert_false(hosted_has(&h, "Blogs", "p", "3"));
     assert_true(holds("4", "none"));
     assert_int_equal(h.failed, 1);
@@ -296,14 +305,14 @@ FIXTURE_TEST(a_filter_of_fifteen_comparisons_follows_too)
     buf_add_text(&job, "\"\n");
     hosted_load(&h, buf_text(&job));
     buf_done(&job);
-    put("1", AS_OLD ",\"Kind\":\"a\"");
+    put("1", AS_OLD ",'Kind':'a'");
     assert_int_equal(run(NULL), RUN_WAITING);
-    put("2", AS_OLD ",\"Kind\":\"15\"");
-    put("3", AS_OLD ",\"Kind\":\"16\"");
+    put("2", AS_OLD ",'Kind':'15'");
+    put("3", AS_OLD ",'Kind':'16'");
     assert_int_equal(hosted_attempt(&h, "blogs", ""), RUN_WAITING);
-    assert_true(holds("1", "\"V\":2"));
-    assert_true(holds("2", "\"V\":2"));
-    assert_false(holds("3", "\"V\":2"));
+    assert_true(holds("1", "'V':2"));
+    assert_true(holds("2", "'V':2"));
+    assert_false(holds("3", "'V':2"));
 }
 
 FIXTURE_TEST(a_run_ends_by_itself_if_its_job_does_not_follow_any_more)
@@ -326,16 +335,15 @@ FIXTURE_TEST(an_edit_after_expand_survives_contract)
     put("2", AS_OLD);
     put("3", AS_OLD);
     assert_int_equal(run("expand"), RUN_SUCCEEDED);
-    assert_true(holds("1", "\"Text\":\"t\""));
-    assert_true(holds("1", "\"Body\":\"t\""));
-    assert_true(holds("1", "\"Legacy\":true"));
+    assert_true(holds("1", "'Text':'t'"));
+    assert_true(holds("1", "'Body':'t'"));
+    assert_true(holds("1", "'Legacy':true"));
     /* The old release replaces the whole entity, and so removes Body. */
-    hosted_replace(&h, "Blogs", "p", "1", "\"Text\":\"replaced\",\"Rating\":4");
-    hosted_replace(
-        &h, "Blogs", "p", "2", "\"Text\":\"replaced\",\"V\":2,\"Rating\":4");
+    replace("1", "'Text':'replaced','Rating':4");
+    replace("2", "'Text':'replaced','V':2,'Rating':4");
     assert_int_equal(run("contract"), RUN_SUCCEEDED);
-    assert_true(holds("1", "\"Body\":\"replaced\""));
-    assert_true(holds("2", "\"Body\":\"replaced\""));
+    assert_true(holds("1", "'Body':'replaced'"));
+    assert_true(holds("2", "'Body':'replaced'"));
     assert_false(holds("1", "Text"));
     assert_false(holds("2", "Text"));
     check("3", AS_NEW);
@@ -346,12 +354,11 @@ FIXTURE_TEST(a_difference_is_named_by_contract_and_stays)
     put("1", AS_OLD);
     put("2", AS_OLD);
     assert_int_equal(run("expand"), RUN_SUCCEEDED);
-    hosted_replace(
-        &h, "Blogs", "p", "1", "\"Text\":\"old\",\"Body\":\"new\",\"V\":2");
+    replace("1", "'Text':'old','Body':'new','V':2");
     assert_int_equal(run("contract"), RUN_FAILED);
     assert_string_equal(h.failed_step, "version 2, rename Text");
-    assert_true(holds("1", "\"Text\":\"old\""));
-    assert_true(holds("1", "\"Body\":\"new\""));
+    assert_true(holds("1", "'Text':'old'"));
+    assert_true(holds("1", "'Body':'new'"));
     check("2", AS_NEW);
 }
 
@@ -379,15 +386,14 @@ FIXTURE_TEST(changed_steps_are_refused_once_they_were_applied)
     assert_int_equal(steps_stored(), 1);
     put("2", AS_OLD);
     hosted_load(&h, CHANGED);
-    assert_int_equal(run(NULL), RUN_FAILED);
-    assert_non_null(strstr(h.err.text, "the steps of version 2 have changed"));
+    fails_with(NULL, "the steps of version 2 have changed");
     assert_non_null(strstr(h.err.text, "run blogs/r)"));
     assert_non_null(strstr(h.err.text, "into another version"));
     assert_true(holds("2", "Legacy"));
     hosted_load(&h, JOB NEXT);
     assert_int_equal(run(NULL), RUN_SUCCEEDED);
     assert_int_equal(steps_stored(), 2);
-    assert_true(holds("2", "\"V\":3"));
+    assert_true(holds("2", "'V':3"));
 }
 
 /* Otherwise an entity at version 1 would be brought to version 3 with its old
@@ -398,15 +404,14 @@ FIXTURE_TEST(a_version_that_was_applied_stays_in_the_document)
     assert_int_equal(run("expand"), RUN_SUCCEEDED);
     put("2", AS_OLD);
     hosted_load(&h, TOP "  versions:\n" NEXT);
-    assert_int_equal(run(NULL), RUN_FAILED);
-    assert_non_null(strstr(h.err.text, "does not contain version 2, whose"));
+    fails_with(NULL, "does not contain version 2, whose");
     assert_non_null(strstr(h.err.text, "run blogs/expand): restore it"));
     check("2", "{" AS_OLD "}");
     hosted_load(&h, JOB NEXT);
     assert_int_equal(run(NULL), RUN_SUCCEEDED);
-    assert_true(holds("1", "\"V\":3"));
-    assert_true(holds("2", "\"V\":3"));
-    assert_true(holds("2", "\"Body\":\"t\""));
+    assert_true(holds("1", "'V':3"));
+    assert_true(holds("2", "'V':3"));
+    assert_true(holds("2", "'Body':'t'"));
 }
 
 /* A worker whose configuration is older brings entities to its own newest
@@ -421,11 +426,10 @@ FIXTURE_TEST(a_version_outside_of_the_document_may_have_been_applied)
     assert_int_equal(run(NULL), RUN_SUCCEEDED);
     check("2", AS_NEW);
     hosted_load(&h,
-        "blogs:\n  kind: schema-upgrade\n  table: Blogs\n"
-        "  version: {property: V, absent: 3}\n"
-        "  versions: [{to: 4, steps: [remove: {property: Seen}]}]\n");
+        BLOGS "  version: {property: V, absent: 3}\n"
+              "  versions: [{to: 4, steps: [remove: {property: Seen}]}]\n");
     assert_int_equal(run(NULL), RUN_SUCCEEDED);
-    assert_true(holds("1", "\"V\":4"));
+    assert_true(holds("1", "'V':4"));
 }
 
 /* Otherwise every entity would seem to be at `absent`, and the steps would be
@@ -433,24 +437,17 @@ FIXTURE_TEST(a_version_outside_of_the_document_may_have_been_applied)
 FIXTURE_TEST(another_version_property_is_refused_once_steps_were_applied)
 {
     static const char *const OTHERS[] = {
-        "{property: Version, absent: 1}", "{property: V, absent: 0}"};
-    const char *versions = strstr(JOB, "  versions:");
-    char job[1024];
+        WITH_VERSION("{property: Version, absent: 1}"),
+        WITH_VERSION("{property: V, absent: 0}")};
 
     put("1", AS_OLD);
     assert_int_equal(run(NULL), RUN_SUCCEEDED);
-    hosted_replace(&h, "Blogs", "p", "1", "\"Seen\":7,\"V\":2");
-    for (size_t i = 0; i < 2; i++) {
-        (void)snprintf(job, sizeof(job),
-            "blogs:\n  kind: schema-upgrade\n  table: Blogs\n"
-            "  version: %s\n%s",
-            OTHERS[i], versions);
-        hosted_load(&h, job);
+    replace("1", "'Seen':7,'V':2");
+    for (size_t i = 0; TEST_EACH(i, OTHERS); i++) {
+        hosted_load(&h, OTHERS[i]);
         put(i == 0 ? "2" : "3", AS_OLD);
-        assert_int_equal(run(NULL), RUN_FAILED);
-        assert_non_null(
-            strstr(h.err.text, "restore `version: {property: V, absent: 1}`"));
-        assert_true(holds("1", "\"Seen\":7"));
+        fails_with(NULL, "restore `version: {property: V, absent: 1}`");
+        assert_true(holds("1", "'Seen':7"));
     }
 }
 
@@ -468,7 +465,7 @@ FIXTURE_TEST(what_happens_to_failing_values_may_change)
             "    - retype: {property: Rating, to: Edm.Double, on_error: skip,\n"
             "        lossy: true}\n"
             "    - remove: {property: Legacy}\n");
-    put("2", "\"Rating\":\"none\"");
+    put("2", "'Rating':'none'");
     assert_int_equal(run(NULL), RUN_SUCCEEDED);
     assert_int_equal(h.skipped, 1);
     assert_true(holds("2", "none"));
@@ -482,8 +479,7 @@ FIXTURE_TEST(contract_is_refused_while_expand_is_behind)
     assert_int_equal(run("expand"), RUN_SUCCEEDED);
     h.between = NULL;
     assert_true(h.behind > 0);
-    assert_int_equal(run("contract"), RUN_FAILED);
-    assert_non_null(strstr(h.err.text, "(Behind)"));
+    fails_with("contract", "(Behind)");
     assert_true(holds("1", "Text"));
     assert_int_equal(run("expand"), RUN_SUCCEEDED);
     assert_int_equal(h.behind, 0);
@@ -499,8 +495,7 @@ FIXTURE_TEST(contract_is_refused_while_an_expand_has_not_ended)
     h.stop_after = 1;
     assert_int_equal(hosted_attempt(&h, "blogs", ""), RUN_STOPPED);
     h.stop_after = -1;
-    assert_int_equal(run("contract"), RUN_FAILED);
-    assert_non_null(strstr(h.err.text, "the expand blogs/e has not ended"));
+    fails_with("contract", "the expand blogs/e has not ended");
     assert_int_equal(run("expand"), RUN_SUCCEEDED);
     assert_int_equal(run("contract"), RUN_SUCCEEDED);
     check("1", AS_NEW);
@@ -510,12 +505,9 @@ FIXTURE_TEST(contract_is_refused_while_an_expand_has_not_ended)
 
 FIXTURE_TEST(an_attempt_stopped_anywhere_is_continued)
 {
-    for (int i = 0; i < 2500; i++) {
-        char row_key[16];
-
-        (void)snprintf(row_key, sizeof(row_key), "%05d", i);
-        put(row_key, i == 7 ? "\"Rating\":\"none\"" : AS_OLD);
-    }
+    for (int i = 0; i < 2500; i++)
+        put(arena_format(&h.arena, "%05d", i).at,
+            i == 7 ? "'Rating':'none'" : AS_OLD);
     hosted_forget(&h, "s");
     h.kind_arg = NULL;
     for (int64_t after = 0; after < 6; after++) {
@@ -530,113 +522,121 @@ FIXTURE_TEST(an_attempt_stopped_anywhere_is_continued)
     assert_int_equal(hosted_count(&h, "Blogs"), 2500);
 }
 
+/* ---- the dry run ---- */
+
+#define TWO_VERSIONS                                                           \
+    TOP "  versions:\n"                                                        \
+        "  - {to: 2, steps: [rename: {property: Text, to: Body}]}\n"           \
+        "  - to: 3\n"                                                          \
+        "    steps:\n"                                                         \
+        "    - retype: {property: Rating, to: Edm.Int32}\n"                    \
+        "    - remove: {property: Legacy}\n"
+
+FIXTURE_TEST(a_dry_run_says_what_each_step_would_change)
+{
+    static const char *const PARTS[] = {"phase all:\n",
+        "version 2, rename Text: changes 1\n",
+        "version 3, retype Rating: changes 2\n",
+        "version 3, remove Legacy: changes 1\n",
+        "`versions:` does not contain, unchanged: 1\n",
+        "removed or retyped, unchanged: 1\n",
+        "would fail: 1\n  'p' / '3': version 3, retype Rating: ",
+        "(absent): 2"};
+    struct job_estimate estimate;
+
+    hosted_load(&h, TWO_VERSIONS);
+    put("1", "'Text':'a','Rating':'5','Legacy':1");
+    put("2", "'V':2,'Rating':'6'");
+    put("3", "'Rating':'none','Text':'a'");
+    put("4", "'V':9");
+    put("5", "'V':3,'Text':'left'");
+    put("6", "'V':3,'Rating':6");
+    assert_ok(hosted_estimate(&h, "blogs", "", &estimate));
+    assert_int_equal(estimate.tables[0].entities, 2);
+    assert_int_equal(estimate.tables[0].batches, 1);
+    assert_int_equal(estimate.transactions, 3);
+    for (size_t i = 0; TEST_EACH(i, PARTS); i++)
+        assert_non_null(strstr(estimate.details, PARTS[i]));
+    arena_done(&estimate.arena);
+    check("1", "{'Text':'a','Rating':'5','Legacy':1}");
+}
+
+FIXTURE_TEST(a_dry_run_is_of_a_phase)
+{
+    struct job_estimate estimate;
+
+    hosted_load(&h, TWO_VERSIONS);
+    put("1", "'Rating':'5','Legacy':1");
+    h.kind_arg = "expand";
+    assert_ok(hosted_estimate(&h, "blogs", "", &estimate));
+    assert_non_null(strstr(estimate.details, "phase expand:\n"));
+    assert_int_equal(estimate.tables[0].entities, 1);
+    arena_done(&estimate.arena);
+}
+
 /* ---- verify ---- */
 
-static struct job_verification verification;
-
-static void verify(const char *phase)
+/* How many differences have this in their description. */
+static int64_t differ(const char *phase, const char *what)
 {
-    const struct job *job = jobs_find(&h.jobs, slice_of("blogs"));
-    const struct slice name = slice_of("phase"), value = slice_of(phase);
-    struct pool_client *request_pool = pool_client_new(h.request_pool, NULL);
-    struct run asked = {.job = "blogs",
-        .args = {1, &name, &value},
-        .request_pool = request_pool,
-        .deadline = NULL};
-
-    h.stores.stores = &h.store;
-    verification = (struct job_verification){.count = 0};
-    arena_init(&verification.arena);
-    if (job->kind->verify(job, &h.stores, &asked, &verification, &h.err) !=
-        TW_OK)
-        fail_msg("%s", h.err.text);
-    pool_client_free(request_pool);
+    h.kind_arg = phase;
+    return hosted_differences(&h, "blogs", what);
 }
 
-/* The count of the difference whose description has word; -1: none has it. */
-static int64_t found(const char *word)
-{
-    for (size_t i = 0; i < verification.count; i++)
-        if (strstr(verification.differences[i].what, word))
-            return verification.differences[i].count;
-    return -1;
-}
-
-static int64_t found_all(void)
-{
-    int64_t all = 0;
-
-    for (size_t i = 0; i < verification.count; i++)
-        all += verification.differences[i].count;
-    return all;
-}
+#define ALL ""
 
 FIXTURE_TEST(verify_finds_what_is_below_the_newest_version)
 {
+    struct job_verification found;
+
     put("1", AS_OLD);
     put("2", AS_OLD);
-    verify("all");
-    assert_int_equal(found("below"), 2);
-    assert_string_equal(
-        verification.differences[0].first_keys[0], "Blogs 'p' / '1'");
-    assert_int_equal(verification.read, 2);
-    arena_done(&verification.arena);
+    assert_int_equal(differ("all", "below"), 2);
+    assert_ok(hosted_verify(&h, "blogs", "", &found));
+    assert_string_equal(found.differences[0].first_keys[0], "Blogs 'p' / '1'");
+    assert_int_equal(found.read, 2);
+    arena_done(&found.arena);
     assert_int_equal(run(NULL), RUN_SUCCEEDED);
-    verify("all");
-    assert_int_equal(found_all(), 0);
-    arena_done(&verification.arena);
+    assert_int_equal(differ("all", ALL), 0);
 }
 
 /* Rule U9. */
 FIXTURE_TEST(verify_compares_what_steps_make)
 {
     hosted_load(&h, JOB NEXT);
-    put("renamed", "\"Text\":\"t\",\"V\":3");
-    put("retyped", "\"Rating\":3,\"V\":3");
-    put("removed", "\"Seen\":3,\"V\":3");
-    put("added", "\"Body\":\"b\",\"V\":3");
-    verify("all");
-    assert_int_equal(found("that a run would change"), 1);
-    assert_int_equal(found("a property that an older version removed or"), 2);
-    arena_done(&verification.arena);
+    put("renamed", "'Text':'t','V':3");
+    put("retyped", "'Rating':3,'V':3");
+    put("removed", "'Seen':3,'V':3");
+    put("added", "'Body':'b','V':3");
+    assert_int_equal(differ("all", "that a run would change"), 1);
+    assert_int_equal(
+        differ("all", "a property that an older version removed or"), 2);
     hosted_load(&h, JOB);
     hosted_remove(&h, "Blogs", "p", "removed");
-    hosted_replace(&h, "Blogs", "p", "renamed", "\"Text\":\"t\",\"V\":2");
-    hosted_replace(&h, "Blogs", "p", "retyped", "\"Rating\":3,\"V\":2");
-    hosted_replace(&h, "Blogs", "p", "added", "\"Seen\":9,\"V\":2");
-    put("legacy", "\"Legacy\":3,\"V\":2");
-    put("refused", "\"Rating\":\"none\",\"V\":2");
-    verify("all");
-    assert_int_equal(found("that a run would change"), 3);
-    assert_int_equal(found("a step fails"), 1);
-    assert_int_equal(found_all(), 4);
-    arena_done(&verification.arena);
+    replace("renamed", "'Text':'t','V':2");
+    replace("retyped", "'Rating':3,'V':2");
+    replace("added", "'Seen':9,'V':2");
+    put("legacy", "'Legacy':3,'V':2");
+    put("refused", "'Rating':'none','V':2");
+    assert_int_equal(differ("all", "that a run would change"), 3);
+    assert_int_equal(differ("all", "a step fails"), 1);
+    assert_int_equal(differ("all", ALL), 4);
 }
 
 FIXTURE_TEST(verify_knows_the_phase)
 {
     put("1", AS_OLD);
     assert_int_equal(run("expand"), RUN_SUCCEEDED);
-    verify("expand");
-    assert_int_equal(found_all(), 0);
-    arena_done(&verification.arena);
-    verify("contract");
-    assert_int_equal(found("that a run would change"), 1);
-    arena_done(&verification.arena);
+    assert_int_equal(differ("expand", ALL), 0);
+    assert_int_equal(differ("contract", "that a run would change"), 1);
     assert_int_equal(run("contract"), RUN_SUCCEEDED);
-    verify("contract");
-    assert_int_equal(found_all(), 0);
-    arena_done(&verification.arena);
+    assert_int_equal(differ("contract", ALL), 0);
 }
 
 FAULTY_CHOICE(repair_before_second_reading)
 {
-    if (call == CALL_SCAN && n == 1 && meddle) {
-        void (*now)(void) = meddle;
-
-        meddle = NULL;
-        now();
-    }
+    if (call == CALL_SCAN && n == 1)
+        meddle_now();
     return FAULT_NONE;
 }
 
@@ -649,21 +649,25 @@ static void repair(void)
 
     h.store = inner;
     put("3", AS_OLD);
-    hosted_replace(&h, "Blogs", "p", "1", "\"Body\":\"t\",\"V\":2");
+    replace("1", "'Body':'t','V':2");
     h.store = outer;
 }
 
 FIXTURE_TEST(verify_reports_what_a_second_reading_confirms)
 {
+    struct job_verification found;
+
     put("1", AS_OLD);
     put("2", AS_OLD);
     inner = h.store;
     begin_faults();
     meddle = repair;
     faulty.choose = repair_before_second_reading;
-    verify("all");
-    assert_int_equal(found("below"), 1);
-    assert_int_equal(found_all(), 1);
-    arena_done(&verification.arena);
+    h.kind_arg = "all";
+    assert_ok(hosted_verify(&h, "blogs", "", &found));
+    assert_non_null(strstr(found.differences[0].what, "below"));
+    for (size_t i = 0; i < found.count; i++)
+        assert_int_equal(found.differences[i].count, i == 0);
+    arena_done(&found.arena);
     end_faults();
 }
