@@ -2,7 +2,12 @@
 /* An arena for one test: see scratch.h. */
 #include "tests/support/scratch.h"
 
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/text_file.h"
 #include "worker/base/buf.h"
+#include "worker/base/mem.h"
 
 struct arena scratch;
 
@@ -37,4 +42,16 @@ void scratch_assert_written(const struct entity *entity, const char *text)
     entity_write(entity, &buf);
     assert_string_equal(buf_text(&buf), text);
     buf_done(&buf);
+}
+
+char *scratch_source(const char *path)
+{
+    const char *folder = getenv("TABLEWARD_SOURCE");
+    char *text = text_file_read(
+        arena_format(&scratch, "%s/%s", folder ? folder : ".", path).at);
+    size_t size = strlen(text) + 1;
+    char *ret = memcpy(arena_alloc(&scratch, size), text, size);
+
+    mem_free(text);
+    return ret;
 }

@@ -23,4 +23,8 @@ struct entity scratch_entity(const char *text);
 /* scratch_assert_written: entity is text, once it is written. */
 void scratch_assert_written(const struct entity *entity, const char *text);
 
+/* scratch_source: a file of the sources, by its path below their folder. In
+ * scratch. */
+char *scratch_source(const char *path);
+
 #endif

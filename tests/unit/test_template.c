@@ -3,7 +3,6 @@
  * Templates: what they render, what they refuse and at which position, and that
  * no value can change the structure of a filter.
  */
-#include <stdio.h>
 #include <string.h>
 
 #include "config/yaml.h"
@@ -76,55 +75,58 @@ static const struct template *compile(const char *text, bool is_filter)
     return template;
 }
 
+/* ret_text: the result, or the message of a failure; lives in arena. */
+static enum tw_err render(const char *text, bool is_filter,
+    const struct run_args *run_args, const struct entity *of,
+    const char **ret_text)
+{
+    struct err err = {{0}};
+    struct buf to;
+    enum tw_err outcome;
+
+    buf_init(&to, 4096);
+    outcome =
+        template_render(compile(text, is_filter), run_args, of, &to, &err);
+    *ret_text = arena_copy(
+        &arena, outcome == TW_OK ? buf_slice(&to) : slice_of(err.text))
+                    .at;
+    buf_done(&to);
+    return outcome;
+}
+
 struct rendering {
     const char *template;
     const char *text; /* result; of a failure, part of the message */
 };
 
-static void renders(const struct rendering *cases, size_t count, bool filter)
+static void render_all(const struct rendering *cases, size_t count,
+    bool is_filter, enum tw_err wanted)
 {
     for (size_t i = 0; i < count; i++) {
-        const struct template *template = compile(cases[i].template, filter);
-        struct err err = {{0}};
-        struct buf text;
+        const char *text;
 
-        buf_init(&text, 4096);
-        if (template_render(template, &args, &entity, &text, &err) != TW_OK)
-            fail_msg("%s: %s", cases[i].template, err.text);
-        if (strcmp(buf_text(&text), cases[i].text) != 0)
-            fail_msg("%s: %s is not %s", cases[i].template, buf_text(&text),
-                cases[i].text);
-        buf_done(&text);
+        if (render(cases[i].template, is_filter, &args, &entity, &text) !=
+            wanted)
+            fail_msg("%s: %s", cases[i].template, text);
+        if (wanted == TW_OK ? strcmp(text, cases[i].text) != 0
+                            : strstr(text, cases[i].text) == NULL)
+            fail_msg(
+                "%s: %s is not %s", cases[i].template, text, cases[i].text);
     }
 }
 
-static void fails(const struct rendering *cases, size_t count, bool filter)
+#define RENDER_ALL(filter, wanted, ...)                                        \
+    do {                                                                       \
+        static const struct rendering cases[] = {__VA_ARGS__};                 \
+        render_all(cases, sizeof(cases) / sizeof(cases[0]), filter, wanted);   \
+    } while (0)
+#define RENDERS(filter, ...) RENDER_ALL(filter, TW_OK, __VA_ARGS__)
+#define FAILS(filter, ...) RENDER_ALL(filter, TW_INVALID, __VA_ARGS__)
+
+static void refused(struct slice text)
 {
-    for (size_t i = 0; i < count; i++) {
-        const struct template *template = compile(cases[i].template, filter);
-        struct err err = {{0}};
-        struct buf text;
-
-        buf_init(&text, 4096);
-        if (template_render(template, &args, &entity, &text, &err) !=
-            TW_INVALID)
-            fail_msg("%s: rendered as %s", cases[i].template, buf_text(&text));
-        if (strstr(err.text, cases[i].text) == NULL)
-            fail_msg("%s: %s", cases[i].template, err.text);
-        buf_done(&text);
-    }
+    assert_null(template_compile(text, start, &scope, &arena, &problems));
 }
-
-#define RENDERS(filter, ...)                                                   \
-    do {                                                                       \
-        static const struct rendering cases[] = {__VA_ARGS__};                 \
-        renders(cases, sizeof(cases) / sizeof(cases[0]), filter);              \
-    } while (0)
-#define FAILS(filter, ...)                                                     \
-    do {                                                                       \
-        static const struct rendering cases[] = {__VA_ARGS__};                 \
-        fails(cases, sizeof(cases) / sizeof(cases[0]), filter);                \
-    } while (0)
 
 FIXTURE_TEST(replaces_arguments_keys_and_properties)
 {
@@ -253,7 +255,7 @@ FIXTURE_TEST(spreads_texts_by_hash)
 /* ---- one value, several spellings ---- */
 
 /* Render template with a property P whose JSON value is json. */
-static struct slice text_of_spelling(
+static const char *text_of_spelling(
     const char *template, const char *type, const char *json)
 {
     struct slice line = arena_format(&arena,
@@ -261,17 +263,11 @@ static struct slice text_of_spelling(
         "\"P@odata.type\":\"Edm.%s\",\"P\":%s}",
         type, json);
     struct entity one;
-    struct err err = {{0}};
-    struct slice ret;
-    struct buf text;
+    const char *text;
 
-    assert_ok(entity_parse(line, true, &arena, &one, NULL, &err));
-    buf_init(&text, 4096);
-    assert_ok(
-        template_render(compile(template, false), &args, &one, &text, &err));
-    ret = arena_copy(&arena, buf_slice(&text));
-    buf_done(&text);
-    return ret;
+    assert_ok(entity_parse(line, true, &arena, &one, NULL, NULL));
+    assert_ok(render(template, false, &args, &one, &text));
+    return text;
 }
 
 FIXTURE_TEST(every_spelling_of_a_value_has_one_text)
@@ -302,19 +298,17 @@ FIXTURE_TEST(every_spelling_of_a_value_has_one_text)
     };
 
     for (size_t i = 0; TEST_EACH(i, values); i++) {
-        struct slice hash = text_of_spelling(
-            "{hash(P, 1000000007)}", values[i].type, values[i].spellings[0]);
+        const char *type = values[i].type;
+        const char *hash = text_of_spelling(
+            "{hash(P, 1000000007)}", type, values[i].spellings[0]);
 
         for (size_t j = 0; j < 5 && values[i].spellings[j] != NULL; j++) {
-            struct slice text =
-                text_of_spelling("{P}", values[i].type, values[i].spellings[j]);
+            const char *json = values[i].spellings[j];
 
-            if (!slice_is(text, values[i].text))
-                fail_msg("%s: %.*s is not %s", values[i].spellings[j],
-                    SLICE_ARG(text), values[i].text);
-            assert_true(
-                slice_equal(hash, text_of_spelling("{hash(P, 1000000007)}",
-                                      values[i].type, values[i].spellings[j])));
+            assert_string_equal(
+                text_of_spelling("{P}", type, json), values[i].text);
+            assert_string_equal(
+                text_of_spelling("{hash(P, 1000000007)}", type, json), hash);
         }
     }
 }
@@ -360,9 +354,10 @@ FIXTURE_TEST(replace_never_makes_a_text_of_any_length)
     for (size_t i = 0; i < text.len; i++)
         if (text.at[i] == '0')
             text.at[i] = 'a';
-    fails(&(struct rendering){arena_format(&arena, "{%s}", buf_text(&text)).at,
-              "more than 1 MiB"},
-        1, false);
+    render_all(
+        &(struct rendering){arena_format(&arena, "{%s}", buf_text(&text)).at,
+            "more than 1 MiB"},
+        1, false, TW_INVALID);
     buf_done(&text);
 }
 
@@ -440,26 +435,25 @@ FIXTURE_TEST(types_bare_values_in_filters)
 
 FIXTURE_TEST(an_argument_in_a_filter_may_be_any_number)
 {
-    static const char *const numbers[] = {
-        "5", "-7", "1.5", "2e3", "3E+2", "-1.5e-3", "12L", "true"};
-    static const char *const others[] = {
-        "TRUE", "1_000", "1:5", "@", "[", "`", "{", "/", "1 ", "--5"};
-    const struct template *template = compile("a eq {channel}", true);
+    static const struct {
+        const char *argument;
+        bool good;
+    } cases[] = {{"5", true}, {"-7", true}, {"1.5", true}, {"2e3", true},
+        {"3E+2", true}, {"-1.5e-3", true}, {"12L", true}, {"true", true},
+        {"TRUE", false}, {"1_000", false}, {"1:5", false}, {"@", false},
+        {"[", false}, {"`", false}, {"{", false}, {"/", false}, {"1 ", false},
+        {"--5", false}};
 
-    for (size_t i = 0; i < 18; i++) {
-        bool good = i < 8;
-        struct slice values[3] = {slice_of(good ? numbers[i] : others[i - 8])};
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
+        struct slice values[3] = {slice_of(cases[i].argument)};
         struct run_args one = {3, arg_names, values};
-        struct err err = {{0}};
-        struct buf text;
+        const char *text;
 
-        buf_init(&text, 4096);
-        if (template_render(template, &one, &entity, &text, &err) !=
-            (good ? TW_OK : TW_INVALID))
-            fail_msg("%.*s: %s", SLICE_ARG(values[0]), err.text);
-        if (good)
-            assert_true(slice_equal(slice_of(buf_text(&text) + 5), values[0]));
-        buf_done(&text);
+        if (render("a eq {channel}", true, &one, &entity, &text) !=
+            (cases[i].good ? TW_OK : TW_INVALID))
+            fail_msg("%s: %s", cases[i].argument, text);
+        if (cases[i].good)
+            assert_string_equal(text + 5, cases[i].argument);
     }
 }
 
@@ -478,18 +472,13 @@ FIXTURE_TEST(what_is_too_long_for_its_place_overflows_there)
 FIXTURE_TEST(a_run_without_its_argument_fails)
 {
     const struct run_args none = {0, NULL, NULL};
-    struct err err = {{0}};
-    struct buf text;
+    const char *text;
 
-    buf_init(&text, 64);
-    assert_int_equal(template_render(compile("{channel}", false), NULL, &entity,
-                         &text, &err),
-        TW_INVALID);
-    assert_int_equal(template_render(compile("{channel}", false), &none,
-                         &entity, &text, &err),
-        TW_INVALID);
-    assert_string_equal(err.text, "argument channel is missing");
-    buf_done(&text);
+    assert_int_equal(
+        render("{channel}", false, NULL, &entity, &text), TW_INVALID);
+    assert_int_equal(
+        render("{channel}", false, &none, &entity, &text), TW_INVALID);
+    assert_string_equal(text, "argument channel is missing");
 }
 
 /* The service never sends such a property, but an imported file may have
@@ -498,25 +487,19 @@ FIXTURE_TEST(a_property_that_is_not_what_it_says_fails)
 {
     struct property odd = {slice_of("Odd"), EDM_INT32, slice_of("\"seven\"")};
     struct entity other = entity;
-    struct err err = {{0}};
-    struct buf text;
+    const char *text;
 
     other.properties = &odd;
     other.property_count = 1;
-    buf_init(&text, 64);
-    assert_int_equal(
-        template_render(compile("{Odd}", false), &args, &other, &text, &err),
-        TW_INVALID);
+    assert_int_equal(render("{Odd}", false, &args, &other, &text), TW_INVALID);
     assert_string_equal(
-        err.text, "the value of property Odd is not a valid Edm.Int32");
-    buf_done(&text);
+        text, "the value of property Odd is not a valid Edm.Int32");
 }
 
 FIXTURE_TEST(a_template_may_have_several_lines)
 {
     RENDERS(false, {"{1 +\n\t2}", "3"});
-    assert_null(template_compile(
-        slice_of("a\n{yaer(x)}"), start, &scope, &arena, &problems));
+    refused(slice_of("a\n{yaer(x)}"));
     assert_int_equal(problems.count, 1);
     assert_int_equal(problems.list[0].mark.line, 12);
     assert_int_equal(problems.list[0].mark.column, 20);
@@ -540,15 +523,12 @@ FIXTURE_TEST(checks_typed_constants_in_filters)
 
 FIXTURE_TEST(a_mistake_in_a_filter_shows_no_property)
 {
-    const struct template *template = compile("D ge datetime'{Title}'", true);
-    struct err err = {{0}};
-    struct buf text;
+    const char *text;
 
-    buf_init(&text, 4096);
     assert_int_equal(
-        template_render(template, &args, &entity, &text, &err), TW_INVALID);
-    assert_ptr_equal(strstr(err.text, "a datetime is written"), err.text);
-    buf_done(&text);
+        render("D ge datetime'{Title}'", true, &args, &entity, &text),
+        TW_INVALID);
+    assert_ptr_equal(strstr(text, "a datetime is written"), text);
 }
 
 /* Whatever the value is, the filter has one constant there, and the comparison
@@ -558,7 +538,6 @@ FIXTURE_TEST(keeps_any_value_inside_its_literal)
     static const char *const values[] = {"'", "''", "' or 1 eq 1", "a'b'c",
         "') or (RowKey ne '", "\\'", "%27", "'{x}'", "x' and 'y",
         "\xc3\xa9\xf0\x9f\x98\x80'", "datetime'2024-01-01T00:00:00Z'", "\n'\t"};
-    const struct template *template = compile("RowKey eq '{channel}'", true);
 
     for (size_t i = 0; TEST_EACH(i, values); i++) {
         struct slice value[3] = {
@@ -566,18 +545,16 @@ FIXTURE_TEST(keeps_any_value_inside_its_literal)
         struct run_args one = {3, arg_names, value};
         struct entity other = entity;
         const struct filter *filter;
-        struct buf text;
+        const char *text;
         size_t count;
 
-        buf_init(&text, 4096);
-        assert_ok(template_render(template, &one, &entity, &text, NULL));
-        assert_ok(filter_parse(buf_slice(&text), &arena, &filter, NULL));
+        assert_ok(render("RowKey eq '{channel}'", true, &one, &entity, &text));
+        assert_ok(filter_parse(slice_of(text), &arena, &filter, NULL));
         filter_properties(filter, &count);
         assert_int_equal(count, 1);
         other.row_key = value[0];
         assert_true(filter_matches(filter, &other));
         assert_false(filter_matches(filter, &entity));
-        buf_done(&text);
     }
 }
 
@@ -668,8 +645,7 @@ FIXTURE_TEST(says_where_a_template_is_wrong)
 
 FIXTURE_TEST(tells_every_mistake_of_a_template)
 {
-    assert_null(template_compile(slice_of("{yaer(x)} {channel} {1 +} } {''x}"),
-        start, &scope, &arena, &problems));
+    refused(slice_of("{yaer(x)} {channel} {1 +} } {''x}"));
     assert_int_equal(problems.count, 4);
     assert_int_equal(problems.list[1].mark.column, 20 + 24);
 }
@@ -689,15 +665,12 @@ FIXTURE_TEST(bounds_what_it_reads)
 
     memset(text, '(', sizeof(text) - 1);
     text[0] = '{';
-    assert_null(
-        template_compile(slice_of(text), start, &scope, &arena, &problems));
+    refused(slice_of(text));
     memset(text + 1, '-', sizeof(text) - 2);
-    assert_null(
-        template_compile(slice_of(text), start, &scope, &arena, &problems));
+    refused(slice_of(text));
     for (size_t i = 1; i + 2 < sizeof(text); i += 2)
         memcpy(text + i, "1+", 2);
-    assert_null(
-        template_compile(slice_of(text), start, &scope, &arena, &problems));
+    refused(slice_of(text));
     assert_int_equal(problems.count, 3);
 }
 
@@ -707,10 +680,11 @@ FIXTURE_TEST(no_expression_is_longer_than_a_thousand_parts)
 {
     static const char *const parts[] = {"Size + ", "-1 + ", "hash('a', 1) + ",
         "if(1 == 1, 1, 1) + ", "(Size) + ", "year(Last) + "};
-    struct buf text;
 
-    for (size_t i = 0; TEST_EACH(i, parts); i++) {
+    for (size_t i = 0; TEST_EACH(i, parts); i++)
         for (int shift = 0; shift < 8; shift++) {
+            struct buf text;
+
             buf_init(&text, 100000);
             buf_add_char(&text, '{');
             for (int j = 0; j < shift; j++)
@@ -718,8 +692,7 @@ FIXTURE_TEST(no_expression_is_longer_than_a_thousand_parts)
             for (int j = 0; j < 600; j++)
                 buf_add_text(&text, parts[i]);
             buf_add_text(&text, "1}");
-            assert_null(template_compile(
-                buf_slice(&text), start, &scope, &arena, &problems));
+            refused(buf_slice(&text));
             assert_int_equal(problems.count, 1);
             assert_string_equal(
                 problems.list[0].text, "this expression is too long");
@@ -727,24 +700,19 @@ FIXTURE_TEST(no_expression_is_longer_than_a_thousand_parts)
             problems_init(&problems);
             buf_done(&text);
         }
-    }
 }
 
 /* Messages are written to logs and terminals, so they may have no control
  * characters. */
 FIXTURE_TEST(shows_every_character_of_an_expression_that_fails)
 {
-    const struct template *template =
-        compile("A eq {if(Yes, '\x1b[2J', 5)}", true);
-    struct err err = {{0}};
-    struct buf text;
+    const char *text;
 
-    buf_init(&text, 4096);
     assert_int_equal(
-        template_render(template, &args, &entity, &text, &err), TW_INVALID);
-    assert_null(strchr(err.text, '\x1b'));
-    assert_non_null(strstr(err.text, "\\x1b[2J"));
-    buf_done(&text);
+        render("A eq {if(Yes, '\x1b[2J', 5)}", true, &args, &entity, &text),
+        TW_INVALID);
+    assert_null(strchr(text, '\x1b'));
+    assert_non_null(strstr(text, "\\x1b[2J"));
 }
 
 FIXTURE_TEST(marks_where_the_text_of_a_scalar_begins)
@@ -778,21 +746,42 @@ FIXTURE_TEST(names_the_properties_it_reads)
     assert_true(slice_is(names[1], "B"));
 }
 
-FIXTURE_TEST(knows_lone_properties_and_what_is_read)
+FIXTURE_TEST(knows_what_stands_alone)
+{
+    static const struct {
+        const char *template, *property; /* "": no lone property */
+        int arg;                         /* -1: no lone argument */
+        bool is_constant;
+    } cases[] = {
+        {"{Title}", "Title", -1, false},
+        {"{ PartitionKey }", "PartitionKey", -1, false},
+        {"{n}", "", 1, false},
+        {"{ channel }", "", 0, false},
+        {"{channel}_", "", -1, false},
+        {"{Size:3}", "", -1, false},
+        {"{lower(Title)}", "", -1, false},
+        {"{'a'}", "", -1, false},
+        {"Title", "", -1, true},
+        {"a{{b}}", "", -1, true},
+        {"", "", -1, true},
+    };
+
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
+        const struct template *template = compile(cases[i].template, false);
+
+        assert_true(
+            slice_is(template_lone_property(template), cases[i].property));
+        assert_int_equal(template_lone_arg(template), cases[i].arg);
+        assert_int_equal(template_is_constant(template), cases[i].is_constant);
+        assert_true(slice_is(template_source(template), cases[i].template));
+    }
+}
+
+FIXTURE_TEST(knows_what_is_read)
 {
     struct slice rest;
     const struct template *both = compile("{RowKey}_{n}{n}", false);
 
-    assert_true(
-        slice_is(template_lone_property(compile("{Title}", false)), "Title"));
-    assert_true(
-        slice_is(template_lone_property(compile("{ PartitionKey }", false)),
-            "PartitionKey"));
-    assert_int_equal(template_lone_property(compile("{n}", false)).len, 0);
-    assert_int_equal(template_lone_property(compile("{Size:3}", false)).len, 0);
-    assert_int_equal(
-        template_lone_property(compile("{lower(Title)}", false)).len, 0);
-    assert_int_equal(template_lone_property(compile("Title", false)).len, 0);
     assert_true(
         slice_is(template_leading_property(compile("{RowKey}_", false), &rest),
             "RowKey"));
@@ -807,19 +796,4 @@ FIXTURE_TEST(knows_lone_properties_and_what_is_read)
     assert_false(template_reads_arg(compile("channel", false), 0));
     assert_int_equal(template_values(both), 3);
     assert_int_equal(template_values(compile("x{{}}", false)), 0);
-}
-
-FIXTURE_TEST(knows_constants_and_lone_arguments)
-{
-    assert_true(template_is_constant(compile("a{{b}}", false)));
-    assert_true(template_is_constant(compile("", false)));
-    assert_false(template_is_constant(compile("{'a'}", false)));
-    assert_int_equal(template_lone_arg(compile("{n}", false)), 1);
-    assert_int_equal(template_lone_arg(compile("{ channel }", false)), 0);
-    assert_int_equal(template_lone_arg(compile("{channel}_", false)), -1);
-    assert_int_equal(template_lone_arg(compile("{PartitionKey}", false)), -1);
-    assert_int_equal(template_lone_arg(compile("", false)), -1);
-    assert_int_equal(template_lone_arg(compile("plain", false)), -1);
-    assert_int_equal(template_lone_arg(compile("{Size:2}", false)), -1);
-    assert_true(slice_is(template_source(compile("x{n}{{", false)), "x{n}{{"));
 }

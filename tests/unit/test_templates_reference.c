@@ -3,8 +3,6 @@
  * jobs/templates.md describes every function of the code, and every example in
  * it has the result that the code gives.
  */
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "config/problems.h"
@@ -13,8 +11,6 @@
 #include "jobs/engine/template.h"
 #include "tests/support/scratch.h"
 #include "tests/support/test.h"
-
-#define DOCUMENT_MAX_BYTES (64 * 1024)
 
 static const struct slice arg_names[] = {{"channel", 7}, {"n", 1}};
 static const struct slice arg_values[] = {{"Football", 8}, {"5", 1}};
@@ -32,29 +28,6 @@ static const struct table {
     {"| filter | becomes |", true, false},
     {"| filter | error |", true, true},
 };
-
-static char *read_source(const char *name)
-{
-    const char *source = getenv("TABLEWARD_SOURCE");
-    char *text = arena_alloc(&scratch, DOCUMENT_MAX_BYTES);
-    struct slice path =
-        arena_format(&scratch, "%s/%s", source ? source : ".", name);
-    FILE *file = fopen(path.at, "re");
-    size_t len;
-
-    if (file == NULL)
-        fail_msg("%s cannot be read", path.at);
-    len = fread(text, 1, DOCUMENT_MAX_BYTES - 1, file);
-    fclose(file);
-    assert_true(len > 0 && len < DOCUMENT_MAX_BYTES - 1);
-    text[len] = '\0';
-    return text;
-}
-
-static char *read_document(void)
-{
-    return read_source("jobs/templates.md");
-}
 
 /* The entity of the examples: the only block of JSON in the document. */
 static struct entity sample(const char *document)
@@ -145,7 +118,7 @@ static const struct table *table_of(const char *heading)
 
 SCRATCH_TEST(every_example_is_what_the_code_does)
 {
-    char *document = read_document(), *rest = NULL;
+    char *document = scratch_source("jobs/templates.md"), *rest = NULL;
     struct entity entity = sample(document);
     const struct table *table = NULL;
     size_t examples = 0;
@@ -167,7 +140,7 @@ SCRATCH_TEST(every_example_is_what_the_code_does)
 /* Each function is in the table of functions and in an example. */
 SCRATCH_TEST(every_function_is_described_and_shown)
 {
-    const char *document = read_document();
+    const char *document = scratch_source("jobs/templates.md");
     const char *described = strstr(document, "\n## Functions\n");
     const char *shown = strstr(document, "\n## Examples\n");
     const char *name;
@@ -184,7 +157,7 @@ SCRATCH_TEST(every_function_is_described_and_shown)
 
 SCRATCH_TEST(the_fuzzer_knows_every_function)
 {
-    const char *words = read_source("tests/fuzz/corpus/template.dict");
+    const char *words = scratch_source("tests/fuzz/corpus/template.dict");
     const char *name;
 
     for (size_t i = 0; (name = expression_function_name(i)) != NULL; i++)
