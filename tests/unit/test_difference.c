@@ -59,41 +59,29 @@ TEST(two_sides_are_equal_in_any_order)
     difference_free(NULL);
 }
 
-static void check_differs_alone(struct difference *d, unsigned key)
+TEST(what_differs_is_located)
 {
-    unsigned others = 0;
+    static const struct {
+        const char *name, *expected, *found; /* NULL: not at all */
+    } cases[] = {{"missing", "first", NULL}, {"left over", NULL, "first"},
+        {"another value", "first", "second"}};
 
-    assert_false(difference_is_none(d));
-    assert_true(is_at(d, key));
-    for (unsigned i = 0; i < MANY; i++)
-        others += is_at(d, i);
-    assert_true(others < 20);
-    difference_free(d);
-}
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct difference *d = made_of_many();
+        unsigned others = 0;
 
-TEST(what_is_missing_is_located)
-{
-    struct difference *d = made_of_many();
-
-    expect_one(d, MANY + 7, "first");
-    check_differs_alone(d, MANY + 7);
-}
-
-TEST(what_is_left_over_is_located)
-{
-    struct difference *d = made_of_many();
-
-    find(d, MANY + 7, "first");
-    check_differs_alone(d, MANY + 7);
-}
-
-TEST(another_value_is_located)
-{
-    struct difference *d = made_of_many();
-
-    expect_one(d, MANY + 7, "first");
-    find(d, MANY + 7, "second");
-    check_differs_alone(d, MANY + 7);
+        test_case("%s", cases[i].name);
+        if (cases[i].expected)
+            expect_one(d, MANY + 7, cases[i].expected);
+        if (cases[i].found)
+            find(d, MANY + 7, cases[i].found);
+        assert_false(difference_is_none(d));
+        assert_true(is_at(d, MANY + 7));
+        for (unsigned key = 0; key < MANY; key++)
+            others += is_at(d, key);
+        assert_true(others < 20);
+        difference_free(d);
+    }
 }
 
 TEST(what_is_expected_twice_differs)

@@ -65,6 +65,50 @@ static enum tw_err bind(const char *text, const char *a, const char *b,
     return selection_bind(&selector, &args, &parent, &arena, ret, err);
 }
 
+#define FILTER(text) "{filter: \"" text "\"}"
+
+/* The rule with these arguments. */
+static struct selection bound(const char *text, const char *a, const char *b)
+{
+    struct selection selection;
+    struct err err;
+
+    if (bind(text, a, b, &selection, &err) != TW_OK)
+        fail_msg("%s: %s", text, err.text);
+    return selection;
+}
+
+static void refused(const char *text, const char *a, const char *said)
+{
+    struct selection selection;
+    struct err err;
+
+    assert_int_equal(bind(text, a, "", &selection, &err), TW_INVALID);
+    if (!strstr(err.text, said))
+        fail_msg("'%s' is not in '%s'", said, err.text);
+}
+
+static struct scan_spec spec_of(const struct selection *selection)
+{
+    struct scan_spec spec = {.select = NULL};
+
+    selection_spec(selection, true, NULL, 0, &arena, &spec);
+    return spec;
+}
+
+static const char *repeated(const char *text, size_t times)
+{
+    struct buf all;
+    const char *ret;
+
+    buf_init(&all, 65536);
+    for (size_t i = 0; i < times; i++)
+        buf_add_text(&all, text);
+    ret = arena_copy(&arena, buf_slice(&all)).at;
+    buf_done(&all);
+    return ret;
+}
+
 FIXTURE_TEST(every_mistake_of_a_rule_is_told)
 {
     struct selector selector;
@@ -78,23 +122,14 @@ FIXTURE_TEST(every_mistake_of_a_rule_is_told)
     assert_int_equal(problems.errors, 9);
 }
 
-FIXTURE_TEST(a_key_that_is_too_long_is_told_by_its_name)
+FIXTURE_TEST(what_cannot_be_made_is_told_by_its_name)
 {
-    struct selection selection;
-    struct err err;
-    char long_value[2049];
-
-    memset(long_value, 'x', 2048);
-    long_value[2048] = '\0';
-    assert_int_equal(
-        bind("{row_key: \"{a}{a}{a}\"}", long_value, "", &selection, &err),
-        TW_INVALID);
-    assert_string_equal(
-        err.text, "row_key \"{a}{a}{a}\": it is longer than 4096 bytes");
-    assert_int_equal(
-        bind("{row_key: \"{a}\"}", long_value, "", &selection, &err),
-        TW_INVALID);
-    assert_non_null(strstr(err.text, "512"));
+    refused("{row_key: \"{a}{a}{a}\"}", repeated("x", 2048),
+        "row_key \"{a}{a}{a}\": it is longer than 4096 bytes");
+    refused("{row_key: \"{a}\"}", repeated("x", 2048), "512");
+    refused(
+        "{partition_key: \"{a}\", row_key: x}", "a/b", "partition_key \"{a}\"");
+    refused(FILTER("N eq {a}"), "five", "filter \"N eq {a}\": a: the value");
 }
 
 /* A prefix that is made of a key and more text may be longer than any key: it
@@ -102,128 +137,88 @@ FIXTURE_TEST(a_key_that_is_too_long_is_told_by_its_name)
  * accepts. */
 FIXTURE_TEST(a_prefix_that_is_longer_than_any_key_begins_none)
 {
-    char key[513], of_pairs[2049];
-    struct selection selection;
-    struct scan_spec spec;
+    const char *key = repeated("x", 512);
+    struct selection selection = bound("{row_key_prefix: \"{a}_\"}", key, "");
     struct entity entity;
-    struct err err;
 
-    memset(key, 'x', 512);
-    key[512] = '\0';
-    assert_ok(bind("{row_key_prefix: \"{a}_\"}", key, "", &selection, &err));
     entity_init(&entity, &arena, slice_of("P"), slice_of(key));
     assert_false(selection_matches(&selection, &entity));
-    selection_spec(&selection, true, NULL, 0, &arena, &spec);
-    check_text(spec.row_key.from, slice_of(key));
-    memset(of_pairs, 0, sizeof(of_pairs));
-    for (int i = 0; i < 300; i++)
-        memcpy(of_pairs + 4 * i, "\xf0\x9f\x98\x80", 4);
-    assert_ok(
-        bind("{row_key_prefix: \"x{a}\"}", of_pairs, "", &selection, &err));
-    selection_spec(&selection, true, NULL, 0, &arena, &spec);
-    assert_int_equal(text_utf16_units(spec.row_key.from), 511);
-    assert_int_equal(
-        bind("{row_key_prefix: \"{a}#\"}", key, "", &selection, &err),
-        TW_INVALID);
+    check_text(spec_of(&selection).row_key.from, slice_of(key));
+    selection = bound(
+        "{row_key_prefix: \"x{a}\"}", repeated("\xf0\x9f\x98\x80", 300), "");
+    assert_int_equal(text_utf16_units(spec_of(&selection).row_key.from), 511);
+    refused("{row_key_prefix: \"{a}#\"}", key, "row_key_prefix");
 }
 
-FIXTURE_TEST(a_key_that_no_entity_can_have_is_told)
+/* ---- which entities match ---- */
+
+struct match {
+    const char *partition_key, *row_key;
+    int32_t n;
+    bool matches;
+};
+
+static void check_matches(
+    const struct selection *selection, const struct match *list, size_t count)
 {
-    struct selection selection;
-    struct err err;
+    for (size_t i = 0; i < count; i++) {
+        struct entity entity;
 
-    assert_int_equal(bind("{partition_key: \"{a}\", row_key: x}", "a/b", "",
-                         &selection, &err),
-        TW_INVALID);
-    assert_non_null(strstr(err.text, "partition_key \"{a}\""));
+        entity_init(&entity, &arena, slice_of(list[i].partition_key),
+            slice_of(list[i].row_key));
+        entity_set_int32(&entity, &arena, "N", list[i].n);
+        if (selection_matches(selection, &entity) != list[i].matches)
+            fail_msg("%s/%s N %d: should be %d", list[i].partition_key,
+                list[i].row_key, list[i].n, list[i].matches);
+    }
 }
 
-FIXTURE_TEST(a_filter_that_cannot_be_made_is_told)
-{
-    struct selection selection;
-    struct err err;
-
-    assert_int_equal(
-        bind("{filter: \"N eq {a}\"}", "five", "", &selection, &err),
-        TW_INVALID);
-    assert_non_null(strstr(err.text, "filter \"N eq {a}\": a: the value"));
-}
-
-static bool matches(const struct selection *selection,
-    const char *partition_key, const char *row_key, int32_t n)
-{
-    struct entity entity;
-
-    entity_init(&entity, &arena, slice_of(partition_key), slice_of(row_key));
-    entity_set_int32(&entity, &arena, "N", n);
-    return selection_matches(selection, &entity);
-}
+/* The rule with arguments a and b matches these entities, or does not. */
+#define MATCHES(rule, a, b, ...)                                               \
+    do {                                                                       \
+        static const struct match list[] = {__VA_ARGS__};                      \
+        struct selection selection = bound(rule, a, b);                        \
+                                                                               \
+        check_matches(&selection, list, sizeof(list) / sizeof(list[0]));       \
+    } while (0)
 
 FIXTURE_TEST(all_that_is_named_must_be_so)
 {
-    struct selection selection;
-    struct err err;
-
-    assert_ok(bind("{partition_key: \"{a}\", row_key_prefix: "
-                   "\"{b}_\", filter: \"N gt 5\"}",
-        "p", "r", &selection, &err));
-    assert_true(matches(&selection, "p", "r_1", 6));
-    assert_false(matches(&selection, "P", "r_1", 6));
-    assert_false(matches(&selection, "p", "r1", 6));
-    assert_false(matches(&selection, "p", "r_1", 5));
-    assert_ok(bind("{partition_key_prefix: \"{a}\", row_key: \"{b}\"}", "p",
-        "r", &selection, &err));
-    assert_true(matches(&selection, "pq", "r", 0));
-    assert_false(matches(&selection, "qp", "r", 0));
-    assert_false(matches(&selection, "pq", "rr", 0));
+    MATCHES("{partition_key: \"{a}\", row_key_prefix: \"{b}_\", filter: \"N gt "
+            "5\"}",
+        "p", "r", {"p", "r_1", 6, true}, {"P", "r_1", 6, false},
+        {"p", "r1", 6, false}, {"p", "r_1", 5, false});
+    MATCHES("{partition_key_prefix: \"{a}\", row_key: \"{b}\"}", "p", "r",
+        {"pq", "r", 0, true}, {"qp", "r", 0, false}, {"pq", "rr", 0, false});
 }
 
 FIXTURE_TEST(a_range_ends_before_its_bound)
 {
-    struct selection selection;
-    struct err err;
-
-    assert_ok(bind("{partition_key_from: \"{a}\", partition_key_below: "
-                   "\"{b}\"}",
-        "b", "d", &selection, &err));
-    assert_false(matches(&selection, "azz", "", 0));
-    assert_true(matches(&selection, "b", "", 0));
-    assert_true(matches(&selection, "czz", "", 0));
-    assert_false(matches(&selection, "d", "", 0));
-    assert_ok(bind("{row_key_from: \"{a}\"}", "5", "", &selection, &err));
-    assert_false(matches(&selection, "", "49", 0));
-    assert_true(matches(&selection, "", "50", 0));
-    assert_ok(bind("{row_key_below: \"{a}\"}", "5", "", &selection, &err));
-    assert_true(matches(&selection, "", "49", 0));
-    assert_false(matches(&selection, "", "5", 0));
+    MATCHES("{partition_key_from: \"{a}\", partition_key_below: \"{b}\"}", "b",
+        "d", {"azz", "", 0, false}, {"b", "", 0, true}, {"czz", "", 0, true},
+        {"d", "", 0, false});
+    MATCHES("{row_key_from: \"{a}\"}", "5", "", {"", "49", 0, false},
+        {"", "50", 0, true});
+    MATCHES("{row_key_below: \"{a}\"}", "5", "", {"", "49", 0, true},
+        {"", "5", 0, false});
 }
 
 /* In the service's order U+10000 is before U+E000, although its code point is
  * greater. */
 FIXTURE_TEST(a_range_is_in_the_order_of_the_service)
 {
-    struct selection selection;
-    struct err err;
-
-    assert_ok(
-        bind("{row_key_from: \"{a}\"}", "a\xee\x80\x80", "", &selection, &err));
-    assert_false(matches(&selection, "", "a\xf0\x90\x80\x80", 0));
-    assert_true(matches(&selection, "", "a\xee\x80\x80", 0));
-    assert_ok(bind(
-        "{row_key_below: \"{a}\"}", "a\xee\x80\x80", "", &selection, &err));
-    assert_true(matches(&selection, "", "a\xf0\x90\x80\x80", 0));
+    MATCHES("{row_key_from: \"{a}\"}", "a\xee\x80\x80", "",
+        {"", "a\xf0\x90\x80\x80", 0, false}, {"", "a\xee\x80\x80", 0, true});
+    MATCHES("{row_key_below: \"{a}\"}", "a\xee\x80\x80", "",
+        {"", "a\xf0\x90\x80\x80", 0, true});
 }
 
 /* The bounds of the RowKey that a rule requests from the server. */
 static struct key_range row_range(const char *rule)
 {
-    struct selection selection;
-    struct scan_spec spec = {.select = NULL};
-    struct err err;
+    struct selection selection = bound(rule, "", "");
 
-    assert_ok(bind(rule, "", "", &selection, &err));
-    selection_spec(&selection, true, NULL, 0, &arena, &spec);
-    return spec.row_key;
+    return spec_of(&selection).row_key;
 }
 
 static void assert_range(const char *rule, const char *from, const char *below)
@@ -260,7 +255,7 @@ FIXTURE_TEST(a_range_of_partitions_is_no_table_scan)
         const char *rule;
         bool scans;
     } cases[] = {
-        {"{filter: \"N gt 5\"}", true},
+        {FILTER("N gt 5"), true},
         {"{row_key: a}", true},
         {"{row_key_below: a}", true},
         {"{partition_key: a}", false},
@@ -295,15 +290,12 @@ FIXTURE_TEST(every_part_is_told_to_people)
 
 FIXTURE_TEST(a_prefix_that_renders_empty_is_noticed)
 {
-    struct selection selection;
-    struct err err;
+    struct selection selection = bound("{row_key_prefix: \"{a}\"}", "", "");
 
-    assert_ok(bind("{row_key_prefix: \"{a}\"}", "", "", &selection, &err));
     assert_string_equal(selection.empty_prefix, "row_key_prefix");
-    assert_ok(bind("{row_key_from: \"{a}\"}", "", "", &selection, &err));
+    selection = bound("{row_key_from: \"{a}\"}", "", "");
     assert_string_equal(selection.empty_prefix, "row_key_from");
-    assert_ok(bind("{row_key: \"{a}\", row_key_below: \"{a}\"}", "", "",
-        &selection, &err));
+    selection = bound("{row_key: \"{a}\", row_key_below: \"{a}\"}", "", "");
     assert_null(selection.empty_prefix);
 }
 
@@ -312,10 +304,10 @@ FIXTURE_TEST(a_prefix_that_renders_empty_is_noticed)
 FIXTURE_TEST(a_filter_that_is_empty_is_refused)
 {
     static const char *const rules[] = {
-        "{filter: \"\"}",
-        "{filter: \" \\t\\r\\n\"}",
-        "{filter: \"${HOLDS_NOTHING}\"}",
-        "{filter: \" ${HOLDS_NOTHING:-} \"}",
+        FILTER(""),
+        FILTER(" \\t\\r\\n"),
+        FILTER("${HOLDS_NOTHING}"),
+        FILTER(" ${HOLDS_NOTHING:-} "),
         "{partition_key: \"${NOT_SET_HERE}\", filter: \"${HOLDS_NOTHING}\"}",
     };
     struct selector selector;
@@ -344,17 +336,15 @@ static enum tw_err accept(const char *text, struct err *err)
  * would select nothing. */
 FIXTURE_TEST(a_filter_that_renders_empty_is_noticed)
 {
-    struct selection selection;
     struct err err;
 
     unsetenv("NOT_SET_HERE");
-    assert_ok(bind("{filter: \"${NOT_SET_HERE} \"}", "", "", &selection, &err));
-    assert_string_equal(selection.empty_prefix, "filter");
-    assert_int_equal(
-        accept("{filter: \"${NOT_SET_HERE} \"}", &err), TW_INVALID);
+    assert_string_equal(
+        bound(FILTER("${NOT_SET_HERE} "), "", "").empty_prefix, "filter");
+    assert_int_equal(accept(FILTER("${NOT_SET_HERE} "), &err), TW_INVALID);
     assert_string_equal(
         err.text, "filter is empty here: it would select everything");
-    assert_ok(accept("{filter: \" N eq 1\"}", &err));
+    assert_ok(accept(FILTER(" N eq 1"), &err));
 }
 
 /* The keys, the properties that the filter reads and the extra names are
@@ -363,12 +353,10 @@ FIXTURE_TEST(a_scan_selects_each_name_once)
 {
     static const struct slice extra[] = {{"RowKey", 6}, {"M", 1}, {"N", 1}};
     static const char *const wanted[] = {"PartitionKey", "RowKey", "N", "M"};
-    struct selection selection;
+    struct selection selection =
+        bound(FILTER("N gt 5 and RowKey ne 'x' and N lt 9"), "", "");
     struct scan_spec spec = {.select = NULL};
-    struct err err;
 
-    assert_ok(bind("{filter: \"N gt 5 and RowKey ne 'x' and N lt 9\"}", "", "",
-        &selection, &err));
     selection_spec(&selection, false, extra, 3, &arena, &spec);
     assert_int_equal(spec.select_count, 4);
     for (size_t i = 0; i < 4; i++)
@@ -390,11 +378,9 @@ FIXTURE_TEST(a_filter_that_stores_read_differently_is_not_sent)
     };
 
     for (size_t i = 0; TEST_EACH(i, cases); i++) {
-        struct selection selection;
+        struct selection selection = bound(cases[i].rule, "", "");
         struct scan_spec spec = {.select_count = 7};
-        struct err err;
 
-        assert_ok(bind(cases[i].rule, "", "", &selection, &err));
         selection_spec_sure(&selection, &arena, &spec);
         assert_true(slice_is(spec.filter, cases[i].sent));
         assert_true(spec.row_key.exact);
@@ -403,9 +389,25 @@ FIXTURE_TEST(a_filter_that_stores_read_differently_is_not_sent)
     }
 }
 
+static const char *filter_rule(const char *filter)
+{
+    return arena_format(&arena, "{filter: \"%s\"}", filter).at;
+}
+
+static void check_disjoint(const char *rule, const char *other, bool wanted)
+{
+    struct selector a, b;
+
+    assert_true(load(rule, &a));
+    assert_true(load(other, &b));
+    if (selector_disjoint(&a, &b) != wanted ||
+        selector_disjoint(&b, &a) != wanted)
+        fail_msg("%s and %s", rule, other);
+}
+
 /* Rules are disjoint only if literal texts show it, not if they merely happen
  * to find different entities. */
-FIXTURE_TEST(rules_are_disjoint_where_their_texts_show_it)
+FIXTURE_TEST(rules_are_disjoint_where_their_keys_show_it)
 {
     static const struct {
         const char *a, *b;
@@ -423,104 +425,96 @@ FIXTURE_TEST(rules_are_disjoint_where_their_texts_show_it)
         {"{partition_key: \"p{a}\"}", "{partition_key: q}", true},
         {"{row_key: r}", "{row_key: s}", true},
         {"{row_key_prefix: r}", "{partition_key: r}", false},
-        {"{filter: \"T eq 'a'\"}", "{filter: \"T eq 'b'\"}", true},
-        {"{filter: \"T eq 'a'\"}", "{filter: \"T eq 'a'\"}", false},
-        {"{filter: \"T eq 'a'\"}", "{filter: \"U eq 'b'\"}", false},
-        {"{filter: \"N gt 5 and T eq 'a'\"}",
-            "{filter: \"T eq 'b' and N gt 5\"}", true},
-        {"{filter: \"T eq 'a and U eq b'\"}", "{filter: \"U eq 'c'\"}", false},
-        {"{filter: \"T eq 'a' or N gt 5\"}", "{filter: \"T eq 'b'\"}", false},
-        {"{filter: \"T eq 'a'\"}", "{filter: \"not (T eq 'b')\"}", false},
-        {"{filter: \"(T eq 'a')\"}", "{filter: \"T eq 'b'\"}", true},
-        {"{filter: \"T eq 'a'\"}", "{filter: \"N gt 5\\nand\\tT  eq\\n'b'\"}",
-            true},
-        {"{filter: \"T eq 'a'\"}", "{filter: \"T eq 'a not b (x or y)'\"}",
-            true},
-        {"{filter: \"T eq 'a'\"}", "{filter: \"T eq 'b'\\nor N gt 5\"}", false},
-        {"{filter: \"T eq 'a'\"}", "{filter: \"T eq 'b'or N gt 5\"}", false},
-        {"{filter: \"T eq 'a' and U eq 'c'\"}",
-            "{filter: \"U eq 'c'and T eq 'b'or N gt 5\"}", false},
-        {"{filter: \"T eq 'a'\"}", "{filter: \"not\\n(T eq 'b')\"}", false},
-        {"{filter: \"T eq 'a'\"}", "{filter: \"N gt 5 and not(T eq 'b')\"}",
-            false},
-        {"{filter: \"T eq 'a'\"}", "{filter: \"T eq '{a}b'\"}", false},
-        {"{filter: \"T eq 'a'\"}", "{filter: \"T eq '''{a}'\"}", false},
-        {"{filter: \"T5 eq 'a'\"}", "{filter: \"T{b} eq 'b'\"}", false},
-        {"{filter: \"T eq 'it''s'\"}", "{filter: \"T eq 'it''s'\"}", false},
-        {"{filter: \"T eq '{{a}}'\"}", "{filter: \"T eq '{{b}}'\"}", true},
-        {"{filter: \"T eq '{{a}}'\"}", "{filter: \"T eq '{{a}}'\"}", false},
-        {"{filter: \"T eq '{a}'\"}", "{filter: \"T eq 'b'\"}", false},
-        {"{filter: \"T eq 'a'\"}", "{filter: \"T gt 'b'\"}", false},
-        {"{filter: \"T eq 'a'\"}", "{row_key: r}", false},
+        {FILTER("T eq 'a'"), "{row_key: r}", false},
     };
 
-    for (size_t i = 0; TEST_EACH(i, cases); i++) {
-        struct selector a, b;
+    for (size_t i = 0; TEST_EACH(i, cases); i++)
+        check_disjoint(cases[i].a, cases[i].b, cases[i].disjoint);
+}
 
-        assert_true(load(cases[i].a, &a));
-        assert_true(load(cases[i].b, &b));
-        if (selector_disjoint(&a, &b) != cases[i].disjoint ||
-            selector_disjoint(&b, &a) != cases[i].disjoint)
-            fail_msg("%s and %s", cases[i].a, cases[i].b);
-    }
+FIXTURE_TEST(rules_are_disjoint_where_their_filters_show_it)
+{
+    static const char *const disjoint[][2] = {{"T eq 'a'", "T eq 'b'"},
+        {"N gt 5 and T eq 'a'", "T eq 'b' and N gt 5"},
+        {"(T eq 'a')", "T eq 'b'"}, {"T eq 'a'", "N gt 5\\nand\\tT  eq\\n'b'"},
+        {"T eq 'a'", "T eq 'a not b (x or y)'"},
+        {"T eq '{{a}}'", "T eq '{{b}}'"}};
+    static const char *const others[][2] = {{"T eq 'a'", "T eq 'a'"},
+        {"T eq 'a'", "U eq 'b'"}, {"T eq 'a and U eq b'", "U eq 'c'"},
+        {"T eq 'a' or N gt 5", "T eq 'b'"}, {"T eq 'a'", "not (T eq 'b')"},
+        {"T eq 'a'", "T eq 'b'\\nor N gt 5"}, {"T eq 'a'", "T eq 'b'or N gt 5"},
+        {"T eq 'a' and U eq 'c'", "U eq 'c'and T eq 'b'or N gt 5"},
+        {"T eq 'a'", "not\\n(T eq 'b')"},
+        {"T eq 'a'", "N gt 5 and not(T eq 'b')"}, {"T eq 'a'", "T eq '{a}b'"},
+        {"T eq 'a'", "T eq '''{a}'"}, {"T5 eq 'a'", "T{b} eq 'b'"},
+        {"T eq 'it''s'", "T eq 'it''s'"}, {"T eq '{{a}}'", "T eq '{{a}}'"},
+        {"T eq '{a}'", "T eq 'b'"}, {"T eq 'a'", "T gt 'b'"}};
+
+    for (size_t i = 0; TEST_EACH(i, disjoint); i++)
+        check_disjoint(
+            filter_rule(disjoint[i][0]), filter_rule(disjoint[i][1]), true);
+    for (size_t i = 0; TEST_EACH(i, others); i++)
+        check_disjoint(
+            filter_rule(others[i][0]), filter_rule(others[i][1]), false);
+}
+
+/* NULL: none is. */
+static void check_property(const char *rule, const char *wanted)
+{
+    struct selector selector;
+    struct slice property = {NULL, 0};
+
+    assert_true(load(rule, &selector));
+    assert_int_equal(
+        selector_property_is(&selector, 0, (struct slice){0}, &property),
+        wanted != NULL);
+    if (wanted)
+        assert_true(slice_is(property, wanted));
 }
 
 FIXTURE_TEST(a_property_is_an_argument_where_it_is_compared_with_it)
 {
-    static const struct {
-        const char *rule, *property;
-    } cases[] = {
-        {"{filter: \"Channel eq '{a}'\"}", "Channel"},
-        {"{filter: \"N gt 5 and Channel eq '{a}'\"}", "Channel"},
-        {"{filter: \"Channel eq '{b}'\"}", NULL},
-        {"{filter: \"Channel eq 'x{a}'\"}", NULL},
-        {"{filter: \"Channel eq '{a}' or N gt 5\"}", NULL},
-        {"{filter: \"T eq 'sub'\\nand Channel eq '{a}'\"}", "Channel"},
-        {"{filter: \"T eq 'sub' and\\tChannel  eq\\n'{ a }'\"}", "Channel"},
-        {"{filter: \"(N gt 5)and(((RowKey eq '{a}')))\"}", "RowKey"},
-        {"{filter: \"(N gt 5 or N lt 2) and C eq '{a}'\"}", "C"},
-        {"{filter: \"T eq 'x or y' and C eq '{a}'\"}", "C"},
-        {"{filter: \"Channel eq '{a}'\\nor N gt 5\"}", NULL},
-        {"{filter: \"N gt 5 or\\nT eq 'x' and Channel eq '{a}'\"}", NULL},
-        {"{filter: \"not(Channel eq '{a}')\"}", NULL},
-        {"{filter: \"N gt 5 and not\\n(Channel eq '{a}')\"}", NULL},
-        {"{filter: \"Channel eq '{a}{a}'\"}", NULL},
-        {"{filter: \"Channel eq '''{a}'\"}", NULL},
-        {"{filter: \"Channel eq '{a}'''\"}", NULL},
-        {"{filter: \"Channel eq guid'{a}'\"}", NULL},
-        {"{filter: \"Channel ge '{a}'\"}", NULL},
-        {"{filter: \"Channel eq '{lower(a)}'\"}", NULL},
-        {"{filter: \"Channel eq {a}\"}", NULL},
-        {"{filter: \"C{b} eq '{a}'\"}", NULL},
-        {"{filter: \"T eq 'x Channel eq ''{a}'\"}", NULL},
-        {"{row_key: \"{a}\"}", NULL},
-    };
+    static const char *const compared[][2] = {{"Channel eq '{a}'", "Channel"},
+        {"N gt 5 and Channel eq '{a}'", "Channel"},
+        {"T eq 'sub'\\nand Channel eq '{a}'", "Channel"},
+        {"T eq 'sub' and\\tChannel  eq\\n'{ a }'", "Channel"},
+        {"(N gt 5)and(((RowKey eq '{a}')))", "RowKey"},
+        {"(N gt 5 or N lt 2) and C eq '{a}'", "C"},
+        {"T eq 'x or y' and C eq '{a}'", "C"}};
+    static const char *const others[] = {"Channel eq '{b}'",
+        "Channel eq 'x{a}'", "Channel eq '{a}' or N gt 5",
+        "Channel eq '{a}'\\nor N gt 5",
+        "N gt 5 or\\nT eq 'x' and Channel eq '{a}'", "not(Channel eq '{a}')",
+        "N gt 5 and not\\n(Channel eq '{a}')", "Channel eq '{a}{a}'",
+        "Channel eq '''{a}'", "Channel eq '{a}'''", "Channel eq guid'{a}'",
+        "Channel ge '{a}'", "Channel eq '{lower(a)}'", "Channel eq {a}",
+        "C{b} eq '{a}'", "T eq 'x Channel eq ''{a}'"};
 
-    for (size_t i = 0; TEST_EACH(i, cases); i++) {
-        struct selector selector;
-        struct slice property = {NULL, 0};
-
-        assert_true(load(cases[i].rule, &selector));
-        assert_int_equal(
-            selector_property_is(&selector, 0, (struct slice){0}, &property),
-            cases[i].property != NULL);
-        if (cases[i].property)
-            assert_true(slice_is(property, cases[i].property));
-    }
+    for (size_t i = 0; TEST_EACH(i, compared); i++)
+        check_property(filter_rule(compared[i][0]), compared[i][1]);
+    for (size_t i = 0; TEST_EACH(i, others); i++)
+        check_property(filter_rule(others[i]), NULL);
+    check_property("{row_key: \"{a}\"}", NULL);
 }
 
 FIXTURE_TEST(what_names_nothing_is_empty)
 {
-    struct selector selector;
+    static const struct {
+        const char *rule;
+        bool is_empty, reads_entity;
+    } cases[] = {
+        {"{}", true, false},
+        {FILTER("N gt 5"), false, false},
+        {"{row_key: r}", false, false},
+        {FILTER("T eq '{Title}'"), false, true},
+    };
 
-    assert_true(load("{}", &selector));
-    assert_true(selector_is_empty(&selector));
-    assert_false(selector_reads_entity(&selector));
-    assert_true(load("{filter: \"N gt 5\"}", &selector));
-    assert_false(selector_is_empty(&selector));
-    assert_false(selector_reads_entity(&selector));
-    assert_true(load("{row_key: r}", &selector));
-    assert_false(selector_is_empty(&selector));
-    assert_true(load("{filter: \"T eq '{Title}'\"}", &selector));
-    assert_true(selector_reads_entity(&selector));
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
+        struct selector selector;
+
+        assert_true(load(cases[i].rule, &selector));
+        assert_int_equal(selector_is_empty(&selector), cases[i].is_empty);
+        assert_int_equal(
+            selector_reads_entity(&selector), cases[i].reads_entity);
+    }
 }

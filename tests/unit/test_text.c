@@ -15,13 +15,9 @@ TEST(whole_numbers_are_read_whole_or_not_at_all)
     static const struct {
         struct slice text;
         int64_t value;
-    } good[] = {
-        {WHOLE("0"), 0},
-        {WHOLE("-0"), 0},
-        {WHOLE("007"), 7},
+    } good[] = {{WHOLE("0"), 0}, {WHOLE("-0"), 0}, {WHOLE("007"), 7},
         {WHOLE("9223372036854775807"), INT64_MAX},
-        {WHOLE("-9223372036854775808"), INT64_MIN},
-    };
+        {WHOLE("-9223372036854775808"), INT64_MIN}};
     static const struct slice bad[] = {WHOLE(""), WHOLE("-"), WHOLE("+1"),
         WHOLE(" 1"), WHOLE("1 "), WHOLE("1.0"), WHOLE("1e3"), WHOLE("0x1"),
         WHOLE("--1"), WHOLE("1\0"), WHOLE("9223372036854775808"),
@@ -47,15 +43,9 @@ TEST(doubles_are_finite_json_numbers)
     static const struct {
         const char *text;
         double value;
-    } good[] = {
-        {"0", 0},
-        {"1.5", 1.5},
-        {"-2e3", -2000},
-        {"1E-2", 0.01},
-        {"1.7976931348623157e+308", 1.7976931348623157e308},
-        {"5e-324", 5e-324},
-        {"1e-400", 0},
-    };
+    } good[] = {{"0", 0}, {"1.5", 1.5}, {"-2e3", -2000}, {"1E-2", 0.01},
+        {"1.7976931348623157e+308", 1.7976931348623157e308}, {"5e-324", 5e-324},
+        {"1e-400", 0}};
     static const struct slice bad[] = {WHOLE(""), WHOLE("-"), WHOLE("1."),
         WHOLE(".5"), WHOLE("01"), WHOLE("+1"), WHOLE("1e"), WHOLE("1e+"),
         WHOLE("NaN"), WHOLE("Infinity"), WHOLE("-inf"), WHOLE("0x1p3"),
@@ -104,8 +94,7 @@ TEST(durations_have_a_unit)
     int64_t ms = 42;
 
     for (size_t i = 0; TEST_EACH(i, bad); i++)
-        if (text_duration_ms(slice_of(bad[i]), &ms))
-            fail_msg("%s", bad[i]);
+        assert_false(text_duration_ms(slice_of(bad[i]), &ms));
     assert_true(ms == 42);
     for (size_t i = 0; TEST_EACH(i, good); i++) {
         assert_true(text_duration_ms(slice_of(good[i].text), &ms));
@@ -172,17 +161,11 @@ TEST(every_day_follows_the_day_before)
     for (int64_t at = day_ticks; at <= TICKS_MAX; at += day_ticks) {
         struct text_date date = text_date_of(at);
         int64_t back;
-        bool next_day = date.year == before.year &&
-                        date.month == before.month &&
-                        date.day == before.day + 1;
-        bool next_month = date.year == before.year &&
-                          date.month == before.month + 1 && date.day == 1 &&
-                          before.day >= 28 && before.day <= 31;
-        bool next_year = date.year == before.year + 1 && date.month == 1 &&
-                         date.day == 1 && before.month == 12 &&
-                         before.day == 31;
+        int months = (date.year - before.year) * 12 + date.month - before.month;
 
-        if (!next_day && !next_month && !next_year)
+        if (months == 0 ? date.day != before.day + 1
+                        : months != 1 || date.day != 1 || before.day > 31 ||
+                              before.day < (before.month == 12 ? 31 : 28))
             fail_msg("after %d-%d-%d", before.year, before.month, before.day);
         /* Every 97th is enough for parsing the text again. */
         if (at / day_ticks % 97 == 0) {
@@ -199,15 +182,13 @@ TEST(fractions_and_offsets_are_read)
     static const struct {
         const char *text;
         int64_t after_2024; /* ticks */
-    } good[] = {
-        {"2024-01-01T00:00:00Z", 0},
+    } good[] = {{"2024-01-01T00:00:00Z", 0},
         {"2024-01-01T00:00:00.5Z", 5000000},
         {"2024-01-01T00:00:00.000001Z", 10},
         {"2024-01-01T00:00:00.1234567Z", 1234567},
         {"2024-01-01T01:30:00+01:30", 0},
         {"2023-12-31T19:00:00.1-05:00", 1000000},
-        {"2024-01-01T00:00:00+00:00", 0},
-    };
+        {"2024-01-01T00:00:00+00:00", 0}};
     int64_t ticks;
 
     for (size_t i = 0; TEST_EACH(i, good); i++) {
@@ -231,27 +212,14 @@ TEST(what_is_no_time_is_refused)
         "2024-01-01T00:00:00+24:00", "2024-01-01T00:00:00+00:60",
         " 2024-01-01T00:00:00Z", "2024-01-01T00:00:00Z ",
         "+024-01-01T00:00:00Z", "0001-01-01T00:00:00+00:01",
-        "9999-12-31T23:59:59-00:01"};
+        "9999-12-31T23:59:59-00:01", "2024-01-01T-0:00:00Z",
+        "2024-01-01T00:-0:00Z", "2024-01-01T00:00:-0Z",
+        "2024-01-01T00:00:00+-0:00", "2024-01-01T00:00:00+00:-0"};
     int64_t ticks = 42;
 
     for (size_t i = 0; TEST_EACH(i, bad); i++)
-        if (text_ticks(slice_of(bad[i]), &ticks))
-            fail_msg("%s", bad[i]);
+        assert_false(text_ticks(slice_of(bad[i]), &ticks));
     assert_true(ticks == 42);
-}
-
-TEST(minus_zero_is_no_part_of_a_time)
-{
-    static const char *const bad[] = {"2024-01-01T-0:00:00Z",
-        "2024-01-01T00:-0:00Z", "2024-01-01T00:00:-0Z",
-        "2024-01-01T00:00:00+-0:00", "2024-01-01T00:00:00+00:-0"};
-    int64_t ticks;
-
-    for (size_t i = 0; TEST_EACH(i, bad); i++)
-        if (text_ticks(slice_of(bad[i]), &ticks))
-            fail_msg("%s", bad[i]);
-    assert_false(text_parse_http_date(
-        slice_of("Mon, 01 Jan 2024 -0:00:00 GMT"), &ticks));
 }
 
 TEST(http_dates_are_written_and_read)
@@ -269,8 +237,8 @@ TEST(http_dates_are_written_and_read)
         "Tue, 01 Jan 2024 00:00:00 GMT", "Mon, 1 Jan 2024 00:00:00 GMT",
         "Mon, 01 jan 2024 00:00:00 GMT", "Mon, 01 Jan 24 00:00:00 GMT",
         "Mon, 01 Jan 2024 00:00:00 UTC", "Mon, 01 Jan 2024 24:00:00 GMT",
-        "Mon, 01 Jan 2024 00:00:00 GMT ", "Monday, 01-Jan-24 00:00:00 GMT",
-        "Mon Jan  1 00:00:00 2024"};
+        "Mon, 01 Jan 2024 00:00:00 GMT ", "Mon, 01 Jan 2024 -0:00:00 GMT",
+        "Monday, 01-Jan-24 00:00:00 GMT", "Mon Jan  1 00:00:00 2024"};
     char text[TEXT_TIME_MAX];
     int64_t ticks, parsed;
 
@@ -282,8 +250,7 @@ TEST(http_dates_are_written_and_read)
         assert_true(parsed == ticks);
     }
     for (size_t i = 0; TEST_EACH(i, bad); i++)
-        if (text_parse_http_date(slice_of(bad[i]), &ticks))
-            fail_msg("%s", bad[i]);
+        assert_false(text_parse_http_date(slice_of(bad[i]), &ticks));
 }
 
 /* No character of a time may be a different one. */
@@ -294,17 +261,14 @@ TEST(a_time_with_any_other_character_is_none)
     char text[TEXT_TIME_MAX];
     int64_t ticks;
 
-    for (size_t i = 0; TEST_EACH(i, times); i++) {
-        for (size_t at = 0; at < strlen(times[i]); at++) {
-            strcpy(text, times[i]);
-            text[at] = 'x';
-            assert_false(text_ticks(slice_of(text), &ticks));
-            assert_false(text_parse_http_date(slice_of(text), &ticks));
-            text[at] = '\0'; /* cut off there */
-            assert_false(text_ticks(slice_of(text), &ticks));
-            assert_false(text_parse_http_date(slice_of(text), &ticks));
-        }
-    }
+    for (size_t i = 0; TEST_EACH(i, times); i++)
+        for (size_t at = 0; at < strlen(times[i]); at++)
+            for (int way = 0; way < 2; way++) {
+                strcpy(text, times[i]);
+                text[at] = way == 0 ? 'x' : '\0'; /* cut off there */
+                assert_false(text_ticks(slice_of(text), &ticks));
+                assert_false(text_parse_http_date(slice_of(text), &ticks));
+            }
 }
 
 TEST(broken_utf8_decodes_to_a_replacement)
@@ -485,19 +449,11 @@ TEST(the_nearest_name_is_offered)
         "partition_key", "row_key", "table", "filter", "on"};
     static const struct {
         const char *word, *meant;
-    } words[] = {
-        {"parition_key", "partition_key"},
-        {"partitionkey", "partition_key"},
-        {"rwo_key", "row_key"},
-        {"tabel", "table"},
-        {"tables", "table"},
-        {"table", "table"},
-        {"no", "on"},
-        {"x", NULL},
-        {"", NULL},
-        {"settle", NULL},
-        {"completely-different", NULL},
-    };
+    } words[] = {{"parition_key", "partition_key"},
+        {"partitionkey", "partition_key"}, {"rwo_key", "row_key"},
+        {"tabel", "table"}, {"tables", "table"}, {"table", "table"},
+        {"no", "on"}, {"x", NULL}, {"", NULL}, {"settle", NULL},
+        {"completely-different", NULL}};
     char longest[500];
 
     for (size_t i = 0; TEST_EACH(i, words); i++) {
