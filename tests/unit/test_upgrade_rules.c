@@ -517,8 +517,8 @@ LOADING_TEST(older_versions_are_explained_whole)
 {
     static const char *const PARTS[] = {"set S (Edm.Int32) \"1\"\n",
         "rename A to B\n", "remove C\n",
-        "retype D to E as Edm.String; an entity whose value cannot be "
-        "converted fails\n",
+        ("retype D to E as Edm.String; an entity whose value cannot be "
+         "converted fails\n"),
         "until"};
 
     explains(good(l, HEAD SET("S", "Int32", "1") RENAME("A", "B") REMOVE("C")

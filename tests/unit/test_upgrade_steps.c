@@ -219,8 +219,8 @@ BENCH_TEST(an_entity_gets_all_versions_that_it_lacks)
     static const char *const BEFORES[] = {"'A':'7'", "'V':1,'A':'7'",
         "'V':1.0,'A':'7'", "'V@odata.type':'Edm.Int64','V':'1','A':'7'",
         "'V':2,'B':'7'", "'V':2.0,'B':'7'",
-        "'V@odata.type':'Edm.Int64','V':'5',"
-        "'B@odata.type':'Edm.Int64','B':'7'"};
+        ("'V@odata.type':'Edm.Int64','V':'5',"
+         "'B@odata.type':'Edm.Int64','B':'7'")};
 
     for (size_t i = 0; TEST_EACH(i, BEFORES); i++) {
         begin(b, CHAIN, BEFORES[i]);
