@@ -84,7 +84,7 @@ struct faulty {
     struct platform_cond never;  /* for delays */
     struct faulty_late *late;    /* in the order they were sent */
     unsigned requests;           /* that came, all sorts */
-    unsigned calls[CALLS], operations;
+    unsigned calls[STORE_CALLS], operations;
     unsigned met[FAULTS];  /* faults */
     unsigned landed;       /* of what was late */
     unsigned changed_late; /* of these, that the store took */

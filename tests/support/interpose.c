@@ -98,7 +98,7 @@ static const struct {
     const char *name;
     enum tw_err (*send)(
         struct store *, struct exchange *, const struct store_request *);
-} KINDS[CALLS] = {
+} KINDS[STORE_CALLS] = {
     [CALL_SCAN] = {"scan", send_scan},
     [CALL_GET] = {"get", send_get},
     [CALL_BATCH] = {"batch", send_batch},

@@ -24,12 +24,12 @@ enum store_call {
     CALL_QUEUE_DELETE,
     CALL_QUEUE_PEEK,
     CALL_QUEUE_COUNT,
-    CALLS,
+    STORE_CALLS,
 };
 
 /* A set of calls. */
 #define CALL_SET(call) (1U << (call))
-#define CALL_ALL (CALL_SET(CALLS) - 1)
+#define CALL_ALL (CALL_SET(STORE_CALLS) - 1)
 #define CALL_READS                                                             \
     (CALL_SET(CALL_SCAN) | CALL_SET(CALL_GET) | CALL_SET(CALL_LIST_TABLES) |   \
         CALL_SET(CALL_QUEUE_PEEK) | CALL_SET(CALL_QUEUE_COUNT))

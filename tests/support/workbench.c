@@ -9,6 +9,7 @@
 #include "tests/support/virtual_platform.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
+#include "worker/run/control.h"
 #include "worker/run/ledger_change.h"
 #include "worker/run/renewer.h"
 #include "worker/store/embedded/embedded.h"
@@ -22,16 +23,6 @@ struct bench_run {
 #define WAIT_MAX_MS 30000
 
 /* ---- the store that counts, delays and fails ---- */
-
-static struct workbench *bench_of(struct store *store)
-{
-    return ((struct bench_store *)store)->bench;
-}
-
-static struct store *inner_of(struct store *store)
-{
-    return ((struct bench_store *)store)->inner;
-}
 
 static void sleep_ms(struct workbench *bench, int64_t wait_ms)
 {
@@ -54,9 +45,8 @@ static enum bench_fault fate_of(
     return BENCH_PASS;
 }
 
-static enum bench_fault meet(struct store *store, enum bench_call call)
+static enum bench_fault fault_of(struct workbench *bench, enum bench_call call)
 {
-    struct workbench *bench = bench_of(store);
     enum bench_fault fault = BENCH_PASS;
     int64_t delay_ms;
     unsigned n;
@@ -81,34 +71,31 @@ static enum bench_fault meet(struct store *store, enum bench_call call)
 static enum tw_err spoil(
     struct exchange *exchange, enum bench_fault fault, enum tw_err outcome)
 {
-    switch (fault) {
-    case BENCH_PASS:
-        break;
-    case BENCH_FAIL:
-        return err_fail(&exchange->err, TW_BUSY, "the store is down");
-    case BENCH_THROTTLE:
-        exchange->http_status = 503;
-        return err_fail(&exchange->err, TW_BUSY, "503 ServerBusy");
-    case BENCH_LOCK:
-        exchange->http_status = 409;
-        return err_fail(&exchange->err, TW_BUSY, "409 QueueBeingDeleted");
-    case BENCH_REFUSE:
-        return err_fail(&exchange->err, TW_REFUSED, "the key is wrong");
-    case BENCH_FORBID:
-        return err_fail(&exchange->err, TW_FORBIDDEN, "the right is missing");
-    case BENCH_LOSE_ANSWER:
-    case BENCH_LOSE_REQUEST:
+    static const struct {
+        enum tw_err outcome;
+        int http_status;
+        const char *says;
+    } FAULTS[] = {
+        [BENCH_FAIL] = {TW_BUSY, 0, "the store is down"},
+        [BENCH_THROTTLE] = {TW_BUSY, 503, "503 ServerBusy"},
+        [BENCH_LOCK] = {TW_BUSY, 409, "409 QueueBeingDeleted"},
+        [BENCH_REFUSE] = {TW_REFUSED, 0, "the key is wrong"},
+        [BENCH_FORBID] = {TW_FORBIDDEN, 0, "the right is missing"},
+        [BENCH_LOSE_ANSWER] = {TW_UNKNOWN, 0, "the answer was lost"},
+        [BENCH_LOSE_REQUEST] = {TW_UNKNOWN, 0, "the answer was lost"},
+        [BENCH_CONFLICT] = {TW_CONFLICT, 0, "another ETag"},
+        [BENCH_GONE] = {TW_NOT_FOUND, 0, "it is not there"},
+        [BENCH_INVALID] = {TW_INVALID, 400, "the service says 400"},
+    };
+
+    if (fault == BENCH_PASS)
+        return outcome;
+    if (FAULTS[fault].outcome == TW_UNKNOWN)
         exchange->date_ticks = 0;
-        return err_fail(&exchange->err, TW_UNKNOWN, "the answer was lost");
-    case BENCH_CONFLICT:
-        return err_fail(&exchange->err, TW_CONFLICT, "another ETag");
-    case BENCH_GONE:
-        return err_fail(&exchange->err, TW_NOT_FOUND, "it is not there");
-    case BENCH_INVALID:
-        exchange->http_status = 400;
-        return err_fail(&exchange->err, TW_INVALID, "the service says 400");
-    }
-    return outcome;
+    if (FAULTS[fault].http_status > 0)
+        exchange->http_status = FAULTS[fault].http_status;
+    return err_fail(
+        &exchange->err, FAULTS[fault].outcome, "%s", FAULTS[fault].says);
 }
 
 /* What the service's clock shows, which no pause of this machine holds up. */
@@ -119,133 +106,54 @@ static void add_pauses(struct workbench *bench, struct exchange *exchange)
                bench->paused_ms * TICKS_PER_MS);
 }
 
-#define PASSED_ON(store, exchange, call, request)                              \
-    do {                                                                       \
-        enum bench_fault fault = meet(store, call);                            \
-        enum tw_err outcome = TW_OK;                                           \
-                                                                               \
-        if (fault == BENCH_PASS || fault == BENCH_LOSE_ANSWER)                 \
-            outcome = request;                                                 \
-        add_pauses(bench_of(store), exchange);                                 \
-        return spoil(exchange, fault, outcome);                                \
-    } while (0)
-
-static enum tw_err bench_create_table(
-    struct store *store, struct exchange *exchange, const char *table)
+/* What tests ask for afterwards. */
+static void note(struct workbench *bench, struct exchange *exchange,
+    const struct store_request *request)
 {
-    PASSED_ON(store, exchange, BENCH_CREATE,
-        store_create_table(inner_of(store), exchange, table));
+    platform_lock(&bench->lock);
+    if (request->call == CALL_SCAN)
+        bench->scan_max_ms = deadline_timeout_ms(exchange->deadline);
+    if (request->call == CALL_QUEUE_GET)
+        bench->hidden_s = request->seconds;
+    if (request->call == CALL_BATCH)
+        bench->ledger_writes +=
+            strcmp(request->batch->table, LEDGER_TABLE) == 0;
+    platform_unlock(&bench->lock);
 }
 
-static enum tw_err bench_scan(struct store *store, struct exchange *exchange,
-    const struct scan_request *request, struct page *ret)
+static enum tw_err meet(struct interposed *self, struct exchange *exchange,
+    const struct store_request *request)
 {
-    struct workbench *bench = bench_of(store);
+    static const enum bench_call SORTS[STORE_CALLS] = {[CALL_SCAN] = BENCH_SCAN,
+        [CALL_GET] = BENCH_GET,
+        [CALL_BATCH] = BENCH_BATCH,
+        [CALL_CREATE_TABLE] = BENCH_CREATE,
+        [CALL_LIST_TABLES] = BENCH_OTHER,
+        [CALL_QUEUE_CREATE] = BENCH_CREATE,
+        [CALL_QUEUE_PUT] = BENCH_PUT,
+        [CALL_QUEUE_GET] = BENCH_QUEUE_GET,
+        [CALL_QUEUE_RENEW] = BENCH_RENEW,
+        [CALL_QUEUE_DELETE] = BENCH_DELETE,
+        [CALL_QUEUE_PEEK] = BENCH_PEEK,
+        [CALL_QUEUE_COUNT] = BENCH_OTHER};
+    struct workbench *bench = ((struct bench_store *)self)->bench;
+    enum tw_err outcome = TW_OK;
+    enum bench_fault fault;
 
-    workbench_locked(
-        bench, bench->scan_max_ms = deadline_timeout_ms(exchange->deadline));
-    PASSED_ON(store, exchange, BENCH_SCAN,
-        store_scan(inner_of(store), exchange, request, ret));
-}
-
-static enum tw_err bench_get(struct store *store, struct exchange *exchange,
-    const char *table, struct slice partition_key, struct slice row_key,
-    struct page *ret)
-{
-    PASSED_ON(store, exchange, BENCH_GET,
-        store_get(
-            inner_of(store), exchange, table, partition_key, row_key, ret));
-}
-
-static enum tw_err bench_batch(struct store *store, struct exchange *exchange,
-    const struct batch *batch, struct batch_result *ret)
-{
-    struct workbench *bench = bench_of(store);
-
-    workbench_locked(
-        bench, bench->ledger_writes += strcmp(batch->table, LEDGER_TABLE) == 0);
-    ret->failed = batch->count;
-    PASSED_ON(store, exchange, BENCH_BATCH,
-        store_batch(inner_of(store), exchange, batch, ret));
-}
-
-static enum tw_err bench_queue_create(
-    struct store *store, struct exchange *exchange, const char *queue)
-{
-    PASSED_ON(store, exchange, BENCH_CREATE,
-        store_queue_create(inner_of(store), exchange, queue));
-}
-
-static enum tw_err bench_queue_put(struct store *store,
-    struct exchange *exchange, const char *queue, struct slice text,
-    int64_t hide_s, struct messages *ret)
-{
-    PASSED_ON(store, exchange, BENCH_PUT,
-        store_queue_put(inner_of(store), exchange, queue, text, hide_s, ret));
-}
-
-static enum tw_err bench_queue_get(struct store *store,
-    struct exchange *exchange, const char *queue, unsigned count,
-    int64_t visibility_timeout_s, struct messages *ret)
-{
-    struct workbench *bench = bench_of(store);
-    const char *down = bench->down_queue;
-
-    workbench_locked(bench, bench->hidden_s = visibility_timeout_s);
-    if (down && strcmp(queue, down) == 0) {
+    note(bench, exchange, request);
+    if (request->call == CALL_BATCH)
+        request->result->failed = request->batch->count;
+    if (request->call == CALL_QUEUE_GET && bench->down_queue &&
+        strcmp(request->name, bench->down_queue) == 0) {
         sleep_ms(bench, bench->down_queue_ms);
         return spoil(exchange, BENCH_FAIL, TW_OK);
     }
-    PASSED_ON(store, exchange, BENCH_QUEUE_GET,
-        store_queue_get(inner_of(store), exchange, queue, count,
-            visibility_timeout_s, ret));
+    fault = fault_of(bench, SORTS[request->call]);
+    if (fault == BENCH_PASS || fault == BENCH_LOSE_ANSWER)
+        outcome = request_send(self->inner, exchange, request);
+    add_pauses(bench, exchange);
+    return spoil(exchange, fault, outcome);
 }
-
-static enum tw_err bench_queue_renew(struct store *store,
-    struct exchange *exchange, const char *queue, struct slice id,
-    char *pop_receipt, int64_t hide_s)
-{
-    PASSED_ON(store, exchange, BENCH_RENEW,
-        store_queue_renew(
-            inner_of(store), exchange, queue, id, pop_receipt, hide_s));
-}
-
-static enum tw_err bench_queue_delete(struct store *store,
-    struct exchange *exchange, const char *queue, struct slice id,
-    struct slice pop_receipt)
-{
-    PASSED_ON(store, exchange, BENCH_DELETE,
-        store_queue_delete(inner_of(store), exchange, queue, id, pop_receipt));
-}
-
-static enum tw_err bench_queue_peek(struct store *store,
-    struct exchange *exchange, const char *queue, unsigned count,
-    struct messages *ret)
-{
-    PASSED_ON(store, exchange, BENCH_PEEK,
-        store_queue_peek(inner_of(store), exchange, queue, count, ret));
-}
-
-static enum tw_err bench_queue_count(struct store *store,
-    struct exchange *exchange, const char *queue, int64_t *ret)
-{
-    PASSED_ON(store, exchange, BENCH_OTHER,
-        store_queue_count(inner_of(store), exchange, queue, ret));
-}
-
-static const struct store_ops bench_ops = {
-    .create_table = bench_create_table,
-    .scan = bench_scan,
-    .get = bench_get,
-    .batch = bench_batch,
-    .queue_create = bench_queue_create,
-    .queue_put = bench_queue_put,
-    .queue_get = bench_queue_get,
-    .queue_renew = bench_queue_renew,
-    .queue_delete = bench_queue_delete,
-    .queue_peek = bench_queue_peek,
-    .queue_count = bench_queue_count,
-};
 
 /* ---- the kind ---- */
 
@@ -343,13 +251,23 @@ void workbench_open_store(
     struct workbench *bench, const char *name, struct bench_store *ret)
 {
     struct exchange exchange = {0};
+    struct store *inner;
     struct err err;
 
+    assert_ok(embedded_open(name, ":memory:", &inner, &err));
+    interposed_init(&ret->outer, name, inner, meet);
     ret->bench = bench;
-    assert_ok(embedded_open(name, ":memory:", &ret->inner, &err));
-    ret->store = *ret->inner;
-    ret->store.ops = &bench_ops;
-    assert_ok(ledger_create(ret->inner, &exchange));
+    assert_ok(ledger_create(inner, &exchange));
+}
+
+void workbench_add_store(struct workbench *bench, struct store *store)
+{
+    bench->two_stores[0] = bench->store;
+    bench->two_stores[1] = store;
+    bench->two_names[0] = "main";
+    bench->two_names[1] = store->name;
+    bench->stores = (struct job_stores){
+        .count = 2, .names = bench->two_names, .stores = bench->two_stores};
 }
 
 void workbench_init(struct workbench *bench)
@@ -511,6 +429,34 @@ int64_t workbench_take(
         bench->setup.visibility_timeout_s, ret));
     assert_int_equal(ret->count, 1);
     return exchange.sent_ms;
+}
+
+struct lease_message workbench_receive(
+    struct workbench *bench, const char *queue, struct messages *taken)
+{
+    int64_t sent_ms = workbench_take(bench, queue, taken);
+    const struct message *message = &taken->list[0];
+
+    return (struct lease_message){.queue = queue,
+        .id = message->id,
+        .pop_receipt = message->pop_receipt,
+        .text = message->text,
+        .inserted_ticks = message->inserted_ticks,
+        .sent_ms = sent_ms};
+}
+
+void workbench_consume(
+    struct workbench *bench, const char *queue, const char *text)
+{
+    struct exchange exchange = {0};
+    struct messages taken;
+
+    messages_init(&taken);
+    (void)workbench_take(bench, queue, &taken);
+    assert_true(slice_is(taken.list[0].text, text));
+    assert_ok(store_queue_delete(bench->wrapped.inner, &exchange, queue,
+        taken.list[0].id, taken.list[0].pop_receipt));
+    messages_done(&taken);
 }
 
 int64_t workbench_count(struct workbench *bench, const char *queue)
@@ -699,6 +645,16 @@ void workbench_spoil_run(
     workbench_write(
         bench, is_there ? OPERATION_REPLACE : OPERATION_INSERT, &entity);
     arena_done(&arena);
+}
+
+bool workbench_cancel(struct workbench *bench, const char *id)
+{
+    bool asked;
+    struct err err;
+
+    assert_ok(control_cancel(bench->wrapped.inner, slice_of(bench->job.name),
+        slice_of(id), workbench_new_run(bench), &asked, &err));
+    return asked;
 }
 
 struct lease_request workbench_wish(struct workbench *bench, const char *id)

@@ -12,6 +12,7 @@
 
 #include "jobs/job.h"
 #include "jobs/jobs.h"
+#include "tests/support/interpose.h"
 #include "tests/support/test.h"
 #include "worker/base/platform.h"
 #include "worker/run/attempt.h"
@@ -52,6 +53,10 @@ enum bench_fault {
 
 struct workbench;
 
+/* How attempt n (from 1) of the kind goes; called without the lock. */
+typedef enum run_end bench_script(struct workbench *bench, struct run *run,
+    unsigned attempt, struct err *err);
+
 /* What requests number first .. last of a sort meet. */
 struct bench_fate {
     enum bench_call call;
@@ -62,8 +67,13 @@ struct bench_fate {
 #define BENCH_FATES 8
 
 struct bench_store {
-    struct store store; /* first */
-    struct store *inner;
+    union { /* first */
+        struct interposed outer;
+        struct { /* of outer */
+            struct store store;
+            struct store *inner;
+        };
+    };
     struct workbench *bench;
 };
 
@@ -78,6 +88,8 @@ struct workbench {
     struct store *stores_list[1];
     const char *store_names[1];
     struct job_stores stores;
+    struct store *two_stores[2]; /* see workbench_add_store() */
+    const char *two_names[2];
     struct setup_queue queues[2]; /* BENCH_QUEUE, and BENCH_BOUND, bound */
     struct setup setup;
     struct definition definition;
@@ -109,13 +121,11 @@ struct workbench {
      * what somebody else does meanwhile. */
     void (*between)(struct workbench *bench, enum bench_call call, unsigned n);
 
-    /* The kind: how attempt n (from 1) goes; called without the lock. */
-    enum run_end (*script)(struct workbench *bench, struct run *run,
-        unsigned attempt, struct err *err);
-    unsigned attempts; /* begun */
-    unsigned running;  /* attempts under way */
-    unsigned together; /* the most at once */
-    unsigned gate;     /* for scripts */
+    bench_script *script; /* NULL: it succeeds */
+    unsigned attempts;    /* begun */
+    unsigned running;     /* attempts under way */
+    unsigned together;    /* the most at once */
+    unsigned gate;        /* for scripts */
 };
 
 /* BENCH_SCRIPT, BENCH_FAULT, BENCH_BETWEEN: a function for the member script,
@@ -133,6 +143,9 @@ struct workbench {
  * bench's own store meets. Ended with store_close(ret->inner). */
 void workbench_open_store(
     struct workbench *bench, const char *name, struct bench_store *ret);
+
+/* workbench_add_store: jobs have this store beside the bench's own one. */
+void workbench_add_store(struct workbench *bench, struct store *store);
 
 void workbench_init(struct workbench *bench);
 void workbench_done(struct workbench *bench);
@@ -200,6 +213,16 @@ const char *workbench_put(
 int64_t workbench_take(
     struct workbench *bench, const char *queue, struct messages *ret);
 
+/* workbench_receive: workbench_take(), and the message as a lease has it, valid
+ * as long as taken. */
+struct lease_message workbench_receive(
+    struct workbench *bench, const char *queue, struct messages *taken);
+
+/* workbench_consume: Get one message, which must have that text, and delete
+ * it. */
+void workbench_consume(
+    struct workbench *bench, const char *queue, const char *text);
+
 /* workbench_count: messages of a queue, visible or hidden; 0: no queue. */
 int64_t workbench_count(struct workbench *bench, const char *queue);
 
@@ -247,6 +270,10 @@ void workbench_write(struct workbench *bench, enum operation_type type,
  * tool that knows no types. */
 void workbench_spoil_run(
     struct workbench *bench, const char *job, const char *id);
+
+/* workbench_cancel: what a person says who cancels run id of delete-channel,
+ * past the bench. True: its owner was asked to. */
+bool workbench_cancel(struct workbench *bench, const char *id);
 
 /* workbench_wish: for delete-channel with {"channel":"Football"}. */
 struct lease_request workbench_wish(struct workbench *bench, const char *id);
