@@ -12,49 +12,139 @@
 #include "tests/support/virtual_platform.h"
 #include "worker/base/log.h"
 #include "worker/base/text.h"
-#include "worker/run/control.h"
 #include "worker/run/ledger_change.h"
 #include "worker/run/locks.h"
 #include "worker/store/embedded/embedded.h"
 
 #define JOB "delete-channel"
+#define ALWAYS 1, UINT_MAX
 
 static struct slice args_names[] = {{"channel", 7}};
 static struct slice args_values[] = {{"Football", 8}};
 static const struct run_args football = {1, args_names, args_values};
 
-/* One attempt at run `id`, rung by a message taken from the queue, or not. */
-static struct attempt_result attempt_id(
-    struct workbench *bench, const char *id, bool with_message)
+/* args: NULL where the ledger's are to be used. */
+static struct attempt_result attempt(struct workbench *bench,
+    const struct lease_request *wish, const struct run_args *args)
+{
+    struct attempt_result result;
+
+    attempt_run(&bench->environment, &bench->definition, wish, args, &result);
+    return result;
+}
+
+/* One attempt at run `id`, without a message. */
+static struct attempt_result play(
+    struct workbench *bench, bench_script *script, const char *id)
 {
     struct lease_request wish = workbench_wish(bench, id);
-    struct lease_message message = {.queue = BENCH_QUEUE};
+
+    bench->script = script;
+    return attempt(bench, &wish, &football);
+}
+
+/* The same at a run that the ledger must have. */
+static struct attempt_result play_orphan(
+    struct workbench *bench, bench_script *script, const char *id)
+{
+    struct lease_request wish = workbench_wish(bench, id);
+
+    wish.args_json = (struct slice){0};
+    wish.must_exist = true;
+    bench->script = script;
+    return attempt(bench, &wish, NULL);
+}
+
+/* One attempt at run `id`, rung by the next message of the queue. */
+static struct attempt_result play_rung(
+    struct workbench *bench, bench_script *script, const char *id)
+{
+    struct lease_request wish = workbench_wish(bench, id);
+    struct lease_message message;
     struct attempt_result result;
     struct messages taken;
 
     messages_init(&taken);
-    if (with_message) {
-        message.sent_ms = workbench_take(bench, BENCH_QUEUE, &taken);
-        message.id = taken.list[0].id;
-        message.pop_receipt = taken.list[0].pop_receipt;
-        message.text = taken.list[0].text;
-        message.inserted_ticks = taken.list[0].inserted_ticks;
-        wish.message = &message;
-    }
-    attempt_run(
-        &bench->environment, &bench->definition, &wish, &football, &result);
+    message = workbench_receive(bench, BENCH_QUEUE, &taken);
+    wish.message = &message;
+    bench->script = script;
+    result = attempt(bench, &wish, &football);
     messages_done(&taken);
     return result;
 }
 
-static struct attempt_result attempt(struct workbench *bench)
+/* One attempt at run r1, rung by a message with this body. */
+static struct attempt_result ring_with(
+    struct workbench *bench, bench_script *script, const char *body)
 {
-    return attempt_id(bench, "r1", true);
+    workbench_put(bench, BENCH_QUEUE, body);
+    return play_rung(bench, script, "r1");
+}
+
+static struct attempt_result ring(struct workbench *bench, bench_script *script)
+{
+    return ring_with(bench, script, "wake-up");
 }
 
 static struct ledger_run *read_run(struct workbench *bench)
 {
     return workbench_stored(bench, JOB, "r1");
+}
+
+/* play(): how it ends, and what it leaves the run as. Returns the run. */
+static struct ledger_run *expect_play(struct workbench *bench,
+    bench_script *script, const char *id, enum attempt_outcome end,
+    enum ledger_state state)
+{
+    struct attempt_result result = play(bench, script, id);
+    struct ledger_run *run = workbench_stored(bench, JOB, id);
+
+    assert_int_equal(result.end, end);
+    assert_int_equal(run->state, state);
+    if (end == ATTEMPT_RUN_ENDED)
+        assert_int_equal(result.state, state);
+    return run;
+}
+
+/* How many messages and copies of messages there are. */
+static void expect_queues(
+    struct workbench *bench, int64_t messages, int64_t copies)
+{
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE), messages);
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), copies);
+}
+
+/* What run r1 is in the ledger, and how many messages and copies there are. */
+static void expect_left(struct workbench *bench, const char *state,
+    int64_t messages, int64_t copies)
+{
+    assert_string_equal(workbench_state(bench, JOB, "r1"), state);
+    expect_queues(bench, messages, copies);
+}
+
+/* The only copy is that of run r1, with this text (NULL: with any). */
+static void expect_copy(struct workbench *bench, const char *text)
+{
+    struct messages copy;
+
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
+    messages_init(&copy);
+    (void)workbench_take(bench, BENCH_QUEUE "-poison", &copy);
+    if (text)
+        assert_true(slice_is(copy.list[0].text, text));
+    assert_true(slice_equal(copy.list[0].id, read_run(bench)->poison_id));
+    messages_done(&copy);
+}
+
+/* Run r1 is held for this cause. */
+static struct ledger_run *expect_held(
+    struct workbench *bench, const char *waits_for)
+{
+    struct ledger_run *run = read_run(bench);
+
+    assert_true(ledger_is_held(run));
+    assert_true(slice_is(run->waits_for, waits_for));
+    return run;
 }
 
 /* ---- scripts ---- */
@@ -66,13 +156,30 @@ BENCH_SCRIPT(works)
     return RUN_SUCCEEDED;
 }
 
+/* An entity of the table fails. */
+static void fail_entity(
+    struct run *run, const char *table, const char *key, const char *why)
+{
+    run->callbacks->failed(run,
+        &(struct run_failure){table, slice_of(key), slice_of("r"), NULL, why});
+}
+
 BENCH_SCRIPT(fails)
 {
-    run->callbacks->failed(
-        run, &(struct run_failure){"Blogs", slice_of("p"), slice_of("r"), NULL,
-                 "cannot be converted"});
+    fail_entity(run, "Blogs", "p", "cannot be converted");
     (void)err_fail(err, TW_INVALID, "there is more than refuse_above");
     return RUN_FAILED;
+}
+
+/* Run r1 has the reason of fails(). */
+static struct ledger_run *expect_failed(struct workbench *bench)
+{
+    struct ledger_run *run = read_run(bench);
+
+    assert_int_equal(run->state, LEDGER_FAILED);
+    assert_non_null(strstr(run->error.at, "there is more than refuse_above"));
+    assert_non_null(strstr(run->error.at, "Blogs 'p' / 'r': cannot be conv"));
+    return run;
 }
 
 BENCH_SCRIPT(stumbles)
@@ -122,8 +229,7 @@ BENCH_SCRIPT(fails_in_other_scripts)
     memset(why, 'x', pad);
     for (at += pad; at + 5 < why + sizeof(why); at += strlen(letter))
         memcpy(at, letter, strlen(letter) + 1);
-    run->callbacks->failed(run, &(struct run_failure){"Blogs", slice_of("p"),
-                                    slice_of("r"), NULL, why});
+    fail_entity(run, "Blogs", "p", why);
     (void)err_fail(err, TW_INVALID, "%s", why);
     return RUN_TRY_AGAIN;
 }
@@ -133,15 +239,13 @@ BENCH_SCRIPT(fails_in_other_scripts)
 /* Loss 8: half a character in one row, and no command could read the ledger. */
 BENCH_TEST(a_failure_in_any_script_leaves_a_ledger_that_can_be_read)
 {
-    struct ledger_run *run;
-
-    bench->script = fails_in_other_scripts;
     for (unsigned i = 0; i < 12; i++) {
+        struct ledger_run *run;
         char id[16];
 
         (void)snprintf(id, sizeof(id), "r%u", i);
-        assert_int_equal(attempt_id(bench, id, false).end, ATTEMPT_DEFERRED);
-        run = workbench_stored(bench, JOB, id);
+        run = expect_play(bench, fails_in_other_scripts, id, ATTEMPT_DEFERRED,
+            LEDGER_WAITING);
         assert_true(text_is_utf8(run->error));
         assert_true(text_is_utf8(run->failed_entities));
         assert_true(run->error.len > 500);
@@ -150,17 +254,12 @@ BENCH_TEST(a_failure_in_any_script_leaves_a_ledger_that_can_be_read)
 
 BENCH_TEST(success_is_in_the_ledger_and_then_the_message_goes)
 {
-    struct ledger_run *run;
-    struct attempt_result result;
+    struct attempt_result result = ring(bench, works);
+    struct ledger_run *run = read_run(bench);
 
-    bench->script = works;
-    workbench_put(bench, BENCH_QUEUE, "wake-up");
-    result = attempt(bench);
     assert_int_equal(result.end, ATTEMPT_RUN_ENDED);
     assert_int_equal(result.state, LEDGER_SUCCEEDED);
     assert_false(result.already);
-    run = read_run(bench);
-    assert_int_equal(run->state, LEDGER_SUCCEEDED);
     assert_true(run->deleted == 7);
     assert_int_equal(run->epoch, 1);
     assert_int_equal(run->attempt, 1);
@@ -170,14 +269,12 @@ BENCH_TEST(success_is_in_the_ledger_and_then_the_message_goes)
     assert_true(run->finished_ticks >= run->started_ticks);
     assert_true(run->transactions >= 3);
     assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 0);
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
+    expect_left(bench, "succeeded", 0, 0);
 }
 
 BENCH_TEST(a_clean_attempt_makes_at_most_six_ledger_requests)
 {
-    bench->script = works;
-    workbench_put(bench, BENCH_QUEUE, "wake-up");
-    (void)attempt(bench);
+    (void)ring(bench, works);
     assert_int_equal(bench->ledger_writes, 2);
     assert_true(bench->calls[BENCH_GET] + bench->calls[BENCH_BATCH] +
                     bench->calls[BENCH_SCAN] <=
@@ -188,54 +285,37 @@ BENCH_TEST(a_repeated_wake_up_of_an_ended_run_is_deleted)
 {
     struct attempt_result result;
 
-    bench->script = works;
-    workbench_put(bench, BENCH_QUEUE, "wake-up");
-    workbench_put(bench, BENCH_QUEUE, "wake-up");
-    (void)attempt(bench);
-    result = attempt(bench);
+    (void)ring(bench, works);
+    result = ring(bench, works);
     assert_int_equal(result.end, ATTEMPT_RUN_ENDED);
     assert_true(result.already);
     assert_int_equal(bench->attempts, 1);
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
+    expect_queues(bench, 0, 0);
 }
 
 BENCH_TEST(a_failed_run_leaves_a_copy_and_the_reason)
 {
-    struct ledger_run *run;
-    struct messages copy;
-    struct attempt_result result;
+    struct attempt_result result = ring_with(bench, fails, "the body");
 
-    bench->script = fails;
-    workbench_put(bench, BENCH_QUEUE, "the body");
-    result = attempt(bench);
     assert_int_equal(result.end, ATTEMPT_RUN_ENDED);
     assert_int_equal(result.state, LEDGER_FAILED);
-    run = read_run(bench);
-    assert_int_equal(run->state, LEDGER_FAILED);
-    assert_non_null(strstr(run->error.at, "there is more than refuse_above"));
-    assert_non_null(strstr(run->error.at, "Blogs 'p' / 'r': cannot be conv"));
+    assert_true(expect_failed(bench)->poison_receipt.len > 0);
     assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 0);
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
-    messages_init(&copy);
-    (void)workbench_take(bench, BENCH_QUEUE "-poison", &copy);
-    assert_true(slice_is(copy.list[0].text, "the body"));
-    assert_true(slice_equal(copy.list[0].id, run->poison_id));
-    assert_true(run->poison_receipt.len > 0);
-    messages_done(&copy);
+    expect_queues(bench, 0, 1);
+    expect_copy(bench, "the body");
 }
 
 /* The run as `poison retry` leaves it if no queue serves its job: `queued`,
  * with the copy of its message in the poison queue. */
 static void leave_retried(struct workbench *bench)
 {
-    struct ledger_run *run;
+    struct ledger_run *run = workbench_football(bench, "r1");
     struct messages put;
 
     workbench_make_queue(bench, BENCH_QUEUE "-poison");
     messages_init(&put);
     assert_ok(store_queue_put(bench->wrapped.inner, &(struct exchange){0},
         BENCH_QUEUE "-poison", slice_of("former"), 0, &put));
-    run = workbench_football(bench, "r1");
     run->queue = slice_of(BENCH_QUEUE);
     run->poison_id = put.list[0].id;
     run->poison_receipt = put.list[0].pop_receipt;
@@ -246,38 +326,26 @@ static void leave_retried(struct workbench *bench)
 BENCH_TEST(success_deletes_the_copy_that_retry_has_left)
 {
     leave_retried(bench);
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
-    bench->script = works;
-    assert_int_equal(attempt_id(bench, "r1", false).state, LEDGER_SUCCEEDED);
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 0);
+    expect_left(bench, "queued", 0, 1);
+    assert_int_equal(play(bench, works, "r1").state, LEDGER_SUCCEEDED);
+    expect_left(bench, "succeeded", 0, 0);
 }
 
 BENCH_TEST(a_new_copy_replaces_the_copy_that_retry_has_left)
 {
-    struct messages copy;
-
     leave_retried(bench);
-    bench->script = fails;
-    assert_int_equal(attempt_id(bench, "r1", false).state, LEDGER_FAILED);
-    messages_init(&copy);
-    (void)workbench_take(bench, BENCH_QUEUE "-poison", &copy);
-    assert_int_equal(copy.count, 1);
-    assert_true(slice_equal(copy.list[0].id, read_run(bench)->poison_id));
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
-    messages_done(&copy);
+    assert_int_equal(play(bench, fails, "r1").state, LEDGER_FAILED);
+    expect_copy(bench, NULL);
 }
 
+/* The next attempt by a message fails, and so does the copy. */
 static void expect_held_for_its_copy(struct workbench *bench)
 {
-    struct attempt_result result = attempt(bench);
-    struct ledger_run *run;
+    struct attempt_result result = play_rung(bench, fails, "r1");
 
     assert_int_equal(result.end, ATTEMPT_DEFERRED);
     assert_true(result.for_cause);
-    run = read_run(bench);
-    assert_true(ledger_is_held(run));
-    assert_true(slice_is(run->waits_for, LEDGER_WAITS_FOR_STORE));
-    assert_true(slice_begins(run->error,
+    assert_true(slice_begins(expect_held(bench, LEDGER_WAITS_FOR_STORE)->error,
         slice_of("the run has failed, and its message cannot be put "
                  "into the poison queue: ")));
     assert_int_equal(bench->attempts, 1);
@@ -285,11 +353,10 @@ static void expect_held_for_its_copy(struct workbench *bench)
 
 BENCH_TEST(without_a_copy_nothing_is_poisoned)
 {
-    bench->script = fails;
-    workbench_meets(bench, BENCH_PUT, 1, UINT_MAX, BENCH_FORBID);
+    workbench_meets(bench, BENCH_PUT, ALWAYS, BENCH_FORBID);
     workbench_put(bench, BENCH_QUEUE, "the body");
     expect_held_for_its_copy(bench);
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
+    expect_queues(bench, 1, 0);
 }
 
 #define OWN_BODY                                                               \
@@ -315,9 +382,9 @@ BENCH_BETWEEN(wait_for_silent_queues)
 }
 
 /* Silent for three attempts, then not: the copies that are there in the end. */
-static int64_t copies_after_silence(struct workbench *bench, const char *body)
+static void expect_copies_after_silence(
+    struct workbench *bench, const char *body, int64_t copies)
 {
-    bench->script = fails;
     bench->fault = silent_queues;
     bench->between = wait_for_silent_queues;
     workbench_make_queue(bench, BENCH_QUEUE "-poison");
@@ -328,104 +395,97 @@ static int64_t copies_after_silence(struct workbench *bench, const char *body)
         virtual_sleep(310000); /* nothing is held longer at a time */
     }
     bench->gate = 1;
-    assert_int_equal(attempt(bench).state, LEDGER_FAILED);
+    assert_int_equal(play_rung(bench, fails, "r1").state, LEDGER_FAILED);
     assert_int_equal(bench->attempts, 1);
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "failed");
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
-    return workbench_count(bench, BENCH_QUEUE "-poison");
+    expect_left(bench, "failed", 0, copies);
 }
 
 /* Each lease brought one more copy, and did the work again. */
 VIRTUAL_BENCH_TEST(a_silent_queue_service_repeats_neither_work_nor_copy)
 {
-    struct messages copy;
     struct ledger_run *run;
 
-    assert_int_equal(copies_after_silence(bench, OWN_BODY), 1);
-    messages_init(&copy);
-    (void)workbench_take(bench, BENCH_QUEUE "-poison", &copy);
-    assert_true(slice_is(copy.list[0].text, OWN_BODY));
-    run = read_run(bench);
-    assert_true(slice_equal(copy.list[0].id, run->poison_id));
+    expect_copies_after_silence(bench, OWN_BODY, 1);
+    expect_copy(bench, OWN_BODY);
+    run = expect_failed(bench);
     assert_int_equal(run->poison_receipt.len, 0);
     assert_int_equal(run->ending.len, 0);
-    assert_non_null(strstr(run->error.at, "there is more than refuse_above"));
-    assert_non_null(strstr(run->error.at, "Blogs 'p' / 'r': cannot be conv"));
-    messages_done(&copy);
 }
 
 /* It may be another's: one more copy, once the service answers again. */
 VIRTUAL_BENCH_TEST(a_copy_that_names_no_run_is_put_once_more)
 {
-    assert_int_equal(copies_after_silence(bench, "Football"), 2);
+    expect_copies_after_silence(bench, "Football", 2);
 }
 
 /* Killed between the copy and the end: the same as a ledger that is away. */
-VIRTUAL_BENCH_TEST(a_copy_without_an_end_is_not_put_again)
+static void leave_copy_without_end(struct workbench *bench)
 {
-    bench->script = fails;
-    workbench_put(bench, BENCH_QUEUE, OWN_BODY);
     workbench_meets(bench, BENCH_BATCH, 3, UINT_MAX, BENCH_FAIL);
-    assert_int_equal(attempt(bench).end, ATTEMPT_OUTAGE);
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
+    assert_int_equal(ring_with(bench, fails, OWN_BODY).end, ATTEMPT_OUTAGE);
+    expect_queues(bench, 1, 1);
     bench->fate_count = 0;
     virtual_sleep(100000);
-    assert_int_equal(attempt(bench).state, LEDGER_FAILED);
+}
+
+VIRTUAL_BENCH_TEST(a_copy_without_an_end_is_not_put_again)
+{
+    leave_copy_without_end(bench);
+    assert_int_equal(play_rung(bench, fails, "r1").state, LEDGER_FAILED);
     assert_int_equal(bench->attempts, 1);
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
+    expect_queues(bench, 0, 1);
 }
 
 /* Found without its message: the copy has another body, and is the run's. */
 VIRTUAL_BENCH_TEST(an_orphan_finds_the_copy_of_its_message)
 {
-    bench->script = fails;
-    workbench_put(bench, BENCH_QUEUE, OWN_BODY);
-    workbench_meets(bench, BENCH_BATCH, 3, UINT_MAX, BENCH_FAIL);
-    assert_int_equal(attempt(bench).end, ATTEMPT_OUTAGE);
-    bench->fate_count = 0;
-    virtual_sleep(100000);
-    assert_int_equal(attempt_id(bench, "r1", false).state, LEDGER_FAILED);
+    leave_copy_without_end(bench);
+    assert_int_equal(play(bench, fails, "r1").state, LEDGER_FAILED);
     assert_int_equal(bench->attempts, 1);
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
+    expect_queues(bench, 1, 1);
 }
 
 VIRTUAL_BENCH_TEST(without_a_reason_in_the_ledger_there_is_no_copy)
 {
-    bench->script = fails;
-    workbench_put(bench, BENCH_QUEUE, "the body");
     workbench_meets(bench, BENCH_BATCH, 2, UINT_MAX, BENCH_FAIL);
-    assert_int_equal(attempt(bench).end, ATTEMPT_OUTAGE);
+    assert_int_equal(ring_with(bench, fails, "the body").end, ATTEMPT_OUTAGE);
     assert_int_equal(bench->calls[BENCH_PUT], 0);
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
+    expect_queues(bench, 1, 0);
 }
 
 VIRTUAL_BENCH_TEST(a_reason_that_is_refused_by_chance_is_stored)
 {
-    bench->script = fails;
-    workbench_put(bench, BENCH_QUEUE, "the body");
     workbench_meets(bench, BENCH_BATCH, 2, 3, BENCH_THROTTLE);
-    assert_int_equal(attempt(bench).state, LEDGER_FAILED);
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
+    assert_int_equal(ring_with(bench, fails, "the body").state, LEDGER_FAILED);
+    expect_queues(bench, 0, 1);
+}
+
+/* What somebody else writes over the run. */
+static void rewrite(struct workbench *bench, enum ledger_state run_state,
+    const char *owner, int32_t epoch_more)
+{
+    struct ledger_run *run = read_run(bench);
+
+    run->state = run_state;
+    run->owner = ledger_text(run, slice_of(owner));
+    run->epoch += epoch_more;
+    run->finished_ticks =
+        ledger_state_ended(run_state) ? platform_wall_ticks() : 0;
+    assert_ok(workbench_store_run(bench, run));
 }
 
 BENCH_SCRIPT(fails_lease_lost)
 {
-    struct ledger_run *stored = read_run(bench);
-
-    stored->epoch++;
-    stored->owner = slice_of("another");
-    assert_ok(workbench_store_run(bench, stored));
+    rewrite(bench, LEDGER_RUNNING, "another", 1);
     return fails(bench, run, attempt_number, err);
 }
 
 VIRTUAL_BENCH_TEST(who_is_overtaken_puts_no_copy)
 {
-    bench->script = fails_lease_lost;
-    workbench_put(bench, BENCH_QUEUE, "the body");
-    assert_int_equal(attempt(bench).end, ATTEMPT_LEASE_LOST);
+    assert_int_equal(
+        ring_with(bench, fails_lease_lost, "the body").end, ATTEMPT_LEASE_LOST);
     assert_int_equal(bench->calls[BENCH_PUT], 0);
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
+    expect_queues(bench, 1, 0);
 }
 
 #define ACCEPTED "~0123456789abcdef:"
@@ -448,17 +508,16 @@ VIRTUAL_BENCH_TEST(an_ending_of_another_attempt_means_nothing)
     static const char *const endings[] = {"1 failed no", "3 failed no", "2",
         "2 failed", "x failed no", "2 queued no", "2 succeeded no",
         "2 nothing no", " failed no"};
-    struct ledger_run *run;
 
-    bench->script = works;
     for (unsigned i = 0; TEST_EACH(i, endings); i++) {
+        struct ledger_run *run;
         char id[16];
 
         (void)snprintf(id, sizeof(id), "r%u", i);
         leave_ending(bench, id, endings[i], ACCEPTED "another");
-        assert_int_equal(attempt_id(bench, id, false).state, LEDGER_SUCCEEDED);
+        run =
+            expect_play(bench, works, id, ATTEMPT_RUN_ENDED, LEDGER_SUCCEEDED);
         assert_int_equal(bench->attempts, i + 1);
-        run = workbench_stored(bench, JOB, id);
         assert_int_equal(run->ending.len, 0);
     }
 }
@@ -470,58 +529,45 @@ VIRTUAL_BENCH_TEST(a_run_that_ends_waits_for_no_definition)
 
     bench->kind.table_job = true;
     leave_ending(bench, "r1", "2 poisoned it was so", "another");
-    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
+    run = expect_play(bench, NULL, "r1", ATTEMPT_RUN_ENDED, LEDGER_POISONED);
     assert_int_equal(bench->attempts, 0);
-    run = read_run(bench);
-    assert_int_equal(run->state, LEDGER_POISONED);
     assert_true(slice_is(run->error, "it was so"));
     assert_true(slice_is(run->definition, "another"));
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
+    expect_queues(bench, 0, 1);
 }
 
 /* The message is the wake-up message of a run that the ledger still calls open.
  */
 BENCH_TEST(while_the_end_is_not_stored_the_message_stays)
 {
-    bench->script = works;
-    workbench_put(bench, BENCH_QUEUE, "wake-up");
     workbench_meets(bench, BENCH_BATCH, 2, UINT_MAX, BENCH_REFUSE);
-    assert_int_equal(attempt(bench).end, ATTEMPT_OUTAGE);
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "running");
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
+    assert_int_equal(ring(bench, works).end, ATTEMPT_OUTAGE);
+    expect_left(bench, "running", 1, 0);
 }
 
 BENCH_TEST(failures_without_progress_end_in_poison)
 {
-    struct ledger_run *run;
-    struct attempt_result result;
+    struct attempt_result result = ring(bench, stumbles);
+    struct ledger_run *run = read_run(bench);
 
-    bench->script = stumbles;
-    workbench_put(bench, BENCH_QUEUE, "wake-up");
-    result = attempt(bench);
     assert_int_equal(result.end, ATTEMPT_DEFERRED);
     assert_false(result.held);
-    run = read_run(bench);
-    assert_int_equal(run->state, LEDGER_WAITING);
     assert_int_equal(run->failures, 1);
     assert_non_null(strstr(run->error.at, "stumble 1"));
     assert_true(run->resumes_ticks > run->updated_ticks);
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
-    while ((result = attempt_id(bench, "r1", false)).end == ATTEMPT_DEFERRED)
+    expect_left(bench, "waiting", 1, 0);
+    while ((result = play(bench, stumbles, "r1")).end == ATTEMPT_DEFERRED)
         assert_int_equal(bench->attempts, 1); /* not its time yet */
     assert_int_equal(result.state, LEDGER_POISONED);
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "poisoned");
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
+    expect_left(bench, "poisoned", 1, 1);
 }
 
 BENCH_TEST(progress_starts_the_count_again)
 {
     struct ledger_run *run;
 
-    bench->script = stumbles_ahead;
     bench->setup.max_attempts = 1;
-    workbench_put(bench, BENCH_QUEUE, "wake-up");
-    assert_int_equal(attempt(bench).end, ATTEMPT_DEFERRED);
+    assert_int_equal(ring(bench, stumbles_ahead).end, ATTEMPT_DEFERRED);
     run = read_run(bench);
     assert_int_equal(run->failures, 0);
     assert_int_equal(run->state, LEDGER_WAITING);
@@ -539,40 +585,30 @@ TEST(pauses_double_from_a_second)
 
 BENCH_TEST(waiting_frees_the_run_and_hides_the_message)
 {
-    struct ledger_run *run;
-    struct attempt_result result;
+    struct attempt_result result = ring(bench, waits);
+    struct ledger_run *run = read_run(bench);
 
-    bench->script = waits;
-    workbench_put(bench, BENCH_QUEUE, "wake-up");
-    result = attempt(bench);
     assert_int_equal(result.end, ATTEMPT_DEFERRED);
     assert_true(result.until_ms > platform_boot_ms() + 3500 * 1000);
-    run = read_run(bench);
-    assert_int_equal(run->state, LEDGER_WAITING);
     assert_int_equal(run->owner.len, 0);
     assert_int_equal(run->silent, 0);
     assert_true(slice_is(run->checkpoint, "{\"look\":1}"));
     assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 1);
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
+    expect_left(bench, "waiting", 1, 0);
     /* Who comes too early leaves it alone. */
-    result = attempt_id(bench, "r1", false);
-    assert_int_equal(result.end, ATTEMPT_DEFERRED);
+    assert_int_equal(play(bench, waits, "r1").end, ATTEMPT_DEFERRED);
     assert_int_equal(bench->attempts, 1);
 }
 
 /* What may have passed already is tried again soon. */
 BENCH_TEST(a_fault_that_may_have_passed_does_not_hold_a_run)
 {
-    struct attempt_result result;
+    struct attempt_result result = ring(bench, meets_outage);
 
-    bench->script = meets_outage;
-    workbench_put(bench, BENCH_QUEUE, "wake-up");
-    result = attempt(bench);
     assert_int_equal(result.end, ATTEMPT_DEFERRED);
     assert_false(result.for_cause);
     assert_string_equal(result.err.text, "503 from the tables");
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
+    expect_left(bench, "queued", 1, 0);
 }
 
 /* As large as the service takes it, before it has ended. */
@@ -590,29 +626,23 @@ VIRTUAL_BENCH_TEST(a_run_whose_end_cannot_be_stored_is_no_outage)
 {
     struct attempt_result result;
 
-    bench->script = works;
-    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
+    assert_int_equal(play(bench, works, "r1").end, ATTEMPT_RUN_ENDED);
     fill_run(bench);
-    workbench_put(bench, BENCH_QUEUE, "wake-up");
-    result = attempt(bench);
+    result = ring(bench, works);
     assert_int_equal(bench->attempts, 2);
     assert_int_equal(result.end, ATTEMPT_DEFERRED);
     assert_true(result.for_cause);
     assert_non_null(strstr(result.err.text, "properties"));
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
+    expect_queues(bench, 1, 0);
 }
 
 /* It is cancelled while its store refuses each request. */
 BENCH_SCRIPT(asks_a_busy_store)
 {
-    struct ledger_run *before;
     struct page page;
     enum tw_err outcome;
-    bool asked;
 
-    before = workbench_new_run(bench);
-    assert_ok(control_cancel(bench->wrapped.inner, slice_of(JOB),
-        slice_of("r1"), before, &asked, err));
+    (void)workbench_cancel(bench, "r1");
     workbench_meets(bench, BENCH_SCAN, 1, 200, BENCH_THROTTLE);
     page_init(&page);
     outcome = call_scan(run->request_pool, bench->store,
@@ -627,9 +657,8 @@ VIRTUAL_BENCH_TEST(a_run_on_a_busy_store_is_soon_cancelled)
 {
     int64_t begun_ms = platform_boot_ms();
 
-    bench->script = asks_a_busy_store;
-    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "cancelled");
+    (void)expect_play(
+        bench, asks_a_busy_store, "r1", ATTEMPT_RUN_ENDED, LEDGER_CANCELLED);
     assert_in_range(platform_boot_ms() - begun_ms, 0, 10000);
 }
 
@@ -638,48 +667,23 @@ VIRTUAL_BENCH_TEST(a_move_on_a_busy_store_ends_its_load_first)
     int64_t begun_ms = platform_boot_ms();
 
     bench->kind.ends_load = true;
-    bench->script = asks_a_busy_store;
-    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "succeeded");
+    (void)expect_play(
+        bench, asks_a_busy_store, "r1", ATTEMPT_RUN_ENDED, LEDGER_SUCCEEDED);
     assert_true(platform_boot_ms() - begun_ms > 10000);
 }
 
-/* Beside the bench's own store another. */
-static void use_another_store(struct workbench *bench, struct store *another)
-{
-    static struct store *stores[2];
-    static const char *names[2];
-
-    stores[0] = bench->store;
-    names[0] = "main";
-    stores[1] = another;
-    names[1] = another->name;
-    bench->stores =
-        (struct job_stores){.count = 2, .names = names, .stores = stores};
-}
-
-static void lose_another_store(struct workbench *bench)
-{
-    static struct store away = {
-        .name = "away", .breakers = {{.failures = BREAKER_FAILURES}}};
-
-    use_another_store(bench, &away);
-}
+static struct store away = {
+    .name = "away", .breakers = {{.failures = BREAKER_FAILURES}}};
 
 /* A person must act, and then it goes on: nothing has failed. */
 BENCH_TEST(refused_credentials_hold_a_run)
 {
     static struct store locked = {
         .name = "locked", .breakers = {{.refused = true}}};
-    struct ledger_run *run;
 
-    use_another_store(bench, &locked);
-    bench->script = meets_outage;
-    workbench_put(bench, BENCH_QUEUE, "wake-up");
-    assert_true(attempt(bench).for_cause);
-    run = read_run(bench);
-    assert_true(ledger_is_held(run));
-    assert_true(slice_is(run->waits_for, LEDGER_WAITS_FOR_STORE));
+    workbench_add_store(bench, &locked);
+    assert_true(ring(bench, meets_outage).for_cause);
+    (void)expect_held(bench, LEDGER_WAITS_FOR_STORE);
 }
 
 BENCH_SCRIPT(works_for_100_s)
@@ -691,37 +695,31 @@ BENCH_SCRIPT(works_for_100_s)
 /* Not as long as the work took that followed. */
 VIRTUAL_BENCH_TEST(how_long_a_run_was_held_is_said)
 {
-    lose_another_store(bench);
-    bench->script = meets_outage;
-    workbench_put(bench, BENCH_QUEUE, "wake-up");
-    assert_true(attempt(bench).for_cause);
+    workbench_add_store(bench, &away);
+    assert_true(ring(bench, meets_outage).for_cause);
     virtual_sleep(10000);
-    bench->script = works_for_100_s;
     workbench_log_begin();
-    assert_int_equal(attempt(bench).end, ATTEMPT_RUN_ENDED);
+    assert_int_equal(
+        play_rung(bench, works_for_100_s, "r1").end, ATTEMPT_RUN_ENDED);
     assert_int_equal(
         workbench_log_end("continued, after it was held for 10 s"), 1);
 }
 
 BENCH_TEST(an_outage_is_no_failure)
 {
-    struct ledger_run *run;
     struct attempt_result result;
+    struct ledger_run *run;
 
-    lose_another_store(bench);
-    bench->script = meets_outage;
-    workbench_put(bench, BENCH_QUEUE, "wake-up");
-    result = attempt(bench);
+    workbench_add_store(bench, &away);
+    result = ring(bench, meets_outage);
     assert_int_equal(result.end, ATTEMPT_DEFERRED);
     assert_true(result.for_cause);
     assert_string_equal(result.err.text, "503 from the tables");
-    run = read_run(bench);
-    assert_true(ledger_is_held(run));
-    assert_true(slice_is(run->waits_for, LEDGER_WAITS_FOR_STORE));
+    run = expect_held(bench, LEDGER_WAITS_FOR_STORE);
     assert_true(slice_is(run->error, "503 from the tables"));
     assert_int_equal(run->failures, 0);
     assert_int_equal(run->owner.len, 0);
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
+    expect_queues(bench, 1, 0);
 }
 
 /* ---- a store that is silent ---- */
@@ -765,36 +763,38 @@ BENCH_SCRIPT(needs_another_store)
                : RUN_OUTAGE;
 }
 
+static void add_silent_store(struct workbench *bench)
+{
+    static struct store silent;
+
+    silent = (struct store){.ops = &silent_ops,
+        .name = "silent",
+        .capabilities = {.late_writes = true}};
+    workbench_add_store(bench, &silent);
+    silent_asked = 0;
+}
+
 /* The first attempt's request takes its whole time, the second attempt's is
  * refused at once; the ledger says why, and since when. */
 VIRTUAL_BENCH_TEST(a_run_on_a_silent_store_is_held)
 {
-    struct store silent = {.ops = &silent_ops,
-        .name = "silent",
-        .capabilities = {.late_writes = true}};
     struct ledger_run *run;
     int64_t began_ms, since_ticks;
 
     bench->wrapped.store.capabilities.late_writes = true;
-    use_another_store(bench, &silent);
-    silent_asked = 0;
-    bench->script = needs_another_store;
-    workbench_put(bench, BENCH_QUEUE, "wake-up");
-    assert_true(attempt(bench).for_cause);
+    add_silent_store(bench);
+    assert_true(ring(bench, needs_another_store).for_cause);
     assert_int_equal(silent_asked, 1);
-    run = read_run(bench);
-    assert_true(ledger_is_held(run));
-    assert_true(slice_is(run->waits_for, LEDGER_WAITS_FOR_STORE));
+    run = expect_held(bench, LEDGER_WAITS_FOR_STORE);
     assert_true(slice_is(run->error, "no answer came in time"));
     assert_int_equal(run->failures, 0);
     since_ticks = run->waits_since_ticks;
     virtual_sleep(6000);
     began_ms = platform_boot_ms();
-    assert_true(attempt_id(bench, "r1", false).for_cause);
+    assert_true(play(bench, needs_another_store, "r1").for_cause);
     assert_int_equal(silent_asked, 1);
     assert_in_range(platform_boot_ms() - began_ms, 0, 1000);
-    run = read_run(bench);
-    assert_true(slice_is(run->waits_for, LEDGER_WAITS_FOR_STORE));
+    run = expect_held(bench, LEDGER_WAITS_FOR_STORE);
     assert_true(slice_is(run->error, "store 'silent' does not respond: a "
                                      "request had no response for 15 s"));
     assert_true(run->waits_since_ticks == since_ticks);
@@ -803,18 +803,12 @@ VIRTUAL_BENCH_TEST(a_run_on_a_silent_store_is_held)
 /* A person waits for `run`, and it occupies no slot. */
 VIRTUAL_BENCH_TEST(run_itself_gives_nothing_up)
 {
-    struct store silent = {.ops = &silent_ops,
-        .name = "silent",
-        .capabilities = {.late_writes = true}};
     struct lease_request wish = workbench_wish(bench, "r1");
-    struct attempt_result result;
 
-    use_another_store(bench, &silent);
-    silent_asked = 0;
+    add_silent_store(bench);
     bench->script = needs_another_store;
     wish.resumes_paused = true;
-    attempt_run(
-        &bench->environment, &bench->definition, &wish, &football, &result);
+    (void)attempt(bench, &wish, &football);
     assert_int_equal(silent_asked, 0);
 }
 
@@ -832,61 +826,49 @@ BENCH_SCRIPT(a_store_is_closed)
 
 VIRTUAL_BENCH_TEST(a_run_is_held_for_a_store_that_cannot_be_opened)
 {
-    struct ledger_run *run;
-
-    bench->script = a_store_is_closed;
-    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_DEFERRED);
-    run = read_run(bench);
-    assert_int_equal(run->state, LEDGER_WAITING);
-    assert_true(slice_is(run->waits_for, LEDGER_WAITS_FOR_STORE));
+    assert_int_equal(
+        play(bench, a_store_is_closed, "r1").end, ATTEMPT_DEFERRED);
+    (void)expect_held(bench, LEDGER_WAITS_FOR_STORE);
 }
 
 /* 5 s, 10 s, ... 5 min, by how long the same cause has lasted. */
 VIRTUAL_BENCH_TEST(a_held_run_is_looked_at_ever_more_rarely)
 {
     static const int64_t WAITS_S[] = {5, 5, 10, 20, 40, 80, 160, 300, 300};
-    struct ledger_run *run;
     int64_t since = 0;
 
-    lose_another_store(bench);
-    bench->script = meets_outage;
+    workbench_add_store(bench, &away);
     for (size_t i = 0; TEST_EACH(i, WAITS_S); i++) {
         int64_t before_ms = platform_boot_ms();
-        struct attempt_result result = attempt_id(bench, "r1", false);
+        struct attempt_result result = play(bench, meets_outage, "r1");
         int64_t wait_ms = result.until_ms - before_ms;
+        struct ledger_run *run = read_run(bench);
 
         assert_int_equal(result.end, ATTEMPT_DEFERRED);
         assert_in_range(
             wait_ms, WAITS_S[i] * 1000 - 1, WAITS_S[i] * 1000 + 1500);
-        run = read_run(bench);
         assert_true(i == 0 || run->waits_since_ticks == since);
         since = run->waits_since_ticks;
         virtual_sleep(wait_ms + 10);
     }
     /* Another cause begins anew. */
-    bench->script = archive_is_full;
-    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_DEFERRED);
-    run = read_run(bench);
-    assert_true(slice_is(run->waits_for, LEDGER_WAITS_FOR_ARCHIVE));
-    assert_true(run->waits_since_ticks > since);
+    assert_int_equal(play(bench, archive_is_full, "r1").end, ATTEMPT_DEFERRED);
+    assert_true(
+        expect_held(bench, LEDGER_WAITS_FOR_ARCHIVE)->waits_since_ticks >
+        since);
 }
 
 BENCH_TEST(stopped_in_order_everything_is_back_at_once)
 {
     struct ledger_run *run;
-    struct messages again;
 
-    bench->script = is_stopped;
-    workbench_put(bench, BENCH_QUEUE, "wake-up");
-    assert_int_equal(attempt(bench).end, ATTEMPT_STOPPED);
+    assert_int_equal(ring(bench, is_stopped).end, ATTEMPT_STOPPED);
     run = read_run(bench);
     assert_int_equal(run->state, LEDGER_QUEUED);
     assert_int_equal(run->owner.len, 0);
     assert_true(slice_is(run->checkpoint, "{\"at\":9}"));
     assert_true(run->lease_until_ticks <= platform_wall_ticks() + TICKS_PER_MS);
-    messages_init(&again);
-    (void)workbench_take(bench, BENCH_QUEUE, &again);
-    messages_done(&again);
+    workbench_consume(bench, BENCH_QUEUE, "wake-up");
 }
 
 /* ---- claims ---- */
@@ -895,23 +877,18 @@ BENCH_TEST(a_claim_whose_answer_was_lost_is_recognised)
 {
     struct ledger_run *run;
 
-    bench->script = works;
     workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_LOSE_ANSWER);
-    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
-    run = read_run(bench);
-    assert_int_equal(run->state, LEDGER_SUCCEEDED);
+    run = expect_play(bench, works, "r1", ATTEMPT_RUN_ENDED, LEDGER_SUCCEEDED);
     assert_int_equal(run->epoch, 1);
     assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 0);
 }
 
 BENCH_TEST(an_end_whose_answer_was_lost_is_recognised)
 {
-    bench->script = works;
     workbench_meets(bench, BENCH_BATCH, 2, 2, BENCH_LOSE_ANSWER);
-    workbench_put(bench, BENCH_QUEUE, "wake-up");
-    assert_int_equal(attempt(bench).end, ATTEMPT_RUN_ENDED);
+    assert_int_equal(ring(bench, works).end, ATTEMPT_RUN_ENDED);
     assert_int_equal(bench->ledger_writes, 2);
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
+    expect_queues(bench, 0, 0);
 }
 
 BENCH_TEST(an_id_with_other_arguments_is_refused)
@@ -919,11 +896,9 @@ BENCH_TEST(an_id_with_other_arguments_is_refused)
     struct lease_request wish = workbench_wish(bench, "r1");
     struct attempt_result result;
 
-    bench->script = works;
-    (void)attempt_id(bench, "r1", false);
+    (void)play(bench, works, "r1");
     wish.args_json = slice_of("{\"channel\":\"Tennis\"}");
-    attempt_run(
-        &bench->environment, &bench->definition, &wish, &football, &result);
+    result = attempt(bench, &wish, &football);
     assert_int_equal(result.end, ATTEMPT_REFUSED);
     assert_non_null(strstr(result.err.text, "other arguments"));
     assert_int_equal(bench->attempts, 1);
@@ -932,22 +907,20 @@ BENCH_TEST(an_id_with_other_arguments_is_refused)
 BENCH_TEST(what_must_exist_is_not_begun)
 {
     struct lease_request wish = workbench_wish(bench, "r1");
-    struct attempt_result result;
 
     wish.must_exist = true;
-    attempt_run(&bench->environment, &bench->definition, &wish, NULL, &result);
-    assert_int_equal(result.end, ATTEMPT_RUN_MISSING);
+    assert_int_equal(attempt(bench, &wish, NULL).end, ATTEMPT_RUN_MISSING);
     assert_string_equal(workbench_state(bench, JOB, "r1"), "none");
 }
 
-/* The entity as somebody else left it. */
-static void leave_run(struct workbench *bench, const char *owner,
-    int64_t lease_until_ticks, int32_t silent, const char *definition)
+/* The run as somebody else left it, with a lease until then (0: no owner). */
+static void leave_run(struct workbench *bench, int64_t lease_until_ticks,
+    int32_t silent, const char *definition)
 {
     struct ledger_run *run = workbench_football(bench, "r1");
 
     run->state = LEDGER_RUNNING;
-    run->owner = slice_of(owner);
+    run->owner = slice_of(lease_until_ticks > 0 ? "somebody" : "");
     run->epoch = 4;
     run->attempt = 4;
     run->silent = silent;
@@ -959,26 +932,14 @@ static void leave_run(struct workbench *bench, const char *owner,
     assert_ok(workbench_store_run(bench, run));
 }
 
-BENCH_TEST(another_owner_s_lease_is_respected)
+/* Its lease is over. */
+static void leave_crashed(struct workbench *bench)
 {
-    struct ledger_run *run;
-    struct attempt_result result;
-
-    leave_run(bench, "somebody", platform_wall_ticks() + 60 * TICKS_PER_S, 1,
-        bench->job.hash);
-    workbench_put(bench, BENCH_QUEUE, "wake-up");
-    result = attempt(bench);
-    assert_int_equal(result.end, ATTEMPT_DEFERRED);
-    assert_true(result.held);
-    assert_int_equal(bench->attempts, 0);
-    assert_int_equal(bench->ledger_writes, 0);
-    run = read_run(bench);
-    assert_int_equal(run->epoch, 4);
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
+    leave_run(bench, platform_wall_ticks() - TICKS_PER_S, 1, bench->job.hash);
 }
 
-/* A run of a second, which has two messages, is not waited for until its lease
- * is over. */
+/* Another owner's lease is respected. But a run of a second, which has two
+ * messages, is not waited for until its lease is over. */
 VIRTUAL_BENCH_TEST(a_second_message_comes_back_as_soon_as_the_run_has_lasted)
 {
     static const struct {
@@ -1000,12 +961,17 @@ VIRTUAL_BENCH_TEST(a_second_message_comes_back_as_soon_as_the_run_has_lasted)
         run->lease_until_ticks = now_ticks + 60 * TICKS_PER_S;
         assert_ok(workbench_store_run(bench, run));
         workbench_put(bench, BENCH_QUEUE, "wake-up");
-        result = attempt_id(bench, id, true);
+        result = play_rung(bench, NULL, id);
         assert_int_equal(result.end, ATTEMPT_DEFERRED);
         assert_true(result.held);
         assert_in_range(result.until_ms - before_ms,
             CASES[i].back_s * 1000 - 1000, CASES[i].back_s * 1000 + 1500);
+        run = workbench_stored(bench, JOB, id);
+        assert_true(slice_is(run->owner, "somebody"));
+        expect_queues(bench, (int64_t)i + 1, 0);
     }
+    assert_int_equal(bench->attempts, 0);
+    assert_int_equal(bench->ledger_writes, 0);
 }
 
 BENCH_SCRIPT(previous_owner_crashed)
@@ -1020,23 +986,10 @@ BENCH_SCRIPT(previous_owner_crashed)
 
 BENCH_TEST(a_lease_that_is_over_is_taken_over)
 {
-    leave_run(bench, "somebody", platform_wall_ticks() - TICKS_PER_S, 1,
-        bench->job.hash);
-    bench->script = previous_owner_crashed;
-    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
+    leave_crashed(bench);
+    assert_int_equal(
+        play(bench, previous_owner_crashed, "r1").end, ATTEMPT_RUN_ENDED);
     assert_int_equal(bench->attempts, 1);
-}
-
-BENCH_TEST(silent_attempts_are_spaced)
-{
-    struct attempt_result result;
-
-    leave_run(bench, "somebody", platform_wall_ticks() - TICKS_PER_S, 2,
-        bench->job.hash);
-    result = attempt_id(bench, "r1", false);
-    assert_int_equal(result.end, ATTEMPT_DEFERRED);
-    assert_int_equal(bench->attempts, 0);
-    assert_true(result.until_ms > platform_boot_ms() + 9 * 60000);
 }
 
 /* The last phase of another definition would leave out what it adds. */
@@ -1050,9 +1003,8 @@ BENCH_SCRIPT(starts_over)
 
 BENCH_TEST(a_checkpoint_of_another_definition_is_not_used)
 {
-    leave_run(bench, "", 0, 0, ACCEPTED "ffffffffffffffff");
-    bench->script = starts_over;
-    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
+    leave_run(bench, 0, 0, ACCEPTED "ffffffffffffffff");
+    assert_int_equal(play(bench, starts_over, "r1").end, ATTEMPT_RUN_ENDED);
     assert_int_equal(bench->attempts, 1);
 }
 
@@ -1061,10 +1013,10 @@ BENCH_TEST(a_checkpoint_of_another_definition_is_not_used)
 BENCH_TEST(a_run_held_for_its_definition_is_named_in_the_log_once)
 {
     bench->kind.table_job = true;
-    leave_run(bench, "", 0, 0, "ffffffffffffffff");
+    leave_run(bench, 0, 0, "ffffffffffffffff");
     workbench_log_begin();
     for (int i = 0; i < 2; i++)
-        assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_DEFERRED);
+        assert_int_equal(play(bench, NULL, "r1").end, ATTEMPT_DEFERRED);
     assert_int_equal(
         workbench_log_end("run delete-channel/r1: is held, no failure of its "
                           "own: the definition of its job has changed"),
@@ -1076,62 +1028,26 @@ BENCH_TEST(a_claim_in_an_outage_touches_nothing)
 {
     struct attempt_result result;
 
-    workbench_meets(bench, BENCH_GET, 1, UINT_MAX, BENCH_FAIL);
-    workbench_put(bench, BENCH_QUEUE, "wake-up");
-    result = attempt(bench);
+    workbench_meets(bench, BENCH_GET, ALWAYS, BENCH_FAIL);
+    result = ring(bench, NULL);
     assert_int_equal(result.end, ATTEMPT_OUTAGE);
     assert_int_equal(result.outcome, TW_BUSY);
     assert_int_equal(bench->ledger_writes, 0);
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
+    expect_queues(bench, 1, 0);
 }
 
 BENCH_TEST(a_ledger_that_is_gone_comes_back)
 {
-    struct store *inner = bench->wrapped.inner;
     struct err err;
 
     /* A store in which the table was never made. */
-    bench->script = works;
-    store_close(inner);
+    store_close(bench->wrapped.inner);
     assert_ok(embedded_open("main", ":memory:", &bench->wrapped.inner, &err));
-    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "succeeded");
-}
-
-BENCH_TEST(two_claims_at_once_end_in_one_attempt)
-{
-    struct lease_request wish = workbench_wish(bench, "r1");
-    struct lease first, second;
-    enum tw_err outcome;
-    struct err err;
-
-    lease_init(&first, &wish);
-    lease_init(&second, &wish);
-    assert_int_equal(
-        lease_acquire(&first, &wish, &outcome, &err), LEASE_ACQUIRED);
-    assert_int_equal(lease_acquire(&second, &wish, &outcome, &err), LEASE_HELD);
-    assert_true(second.until_ticks > platform_wall_ticks());
-    assert_true(deadline_is_open(&first.deadline, platform_boot_ms()));
-    lease_done(&first);
-    lease_done(&second);
+    (void)expect_play(bench, works, "r1", ATTEMPT_RUN_ENDED, LEDGER_SUCCEEDED);
 }
 
 /* ---- in a virtual world: ends that somebody or something stands before ----
  */
-
-#define ALWAYS 1, UINT_MAX
-
-/* What somebody else writes over the run. */
-static void rewrite(struct workbench *bench, enum ledger_state run_state,
-    const char *owner, int32_t epoch_more)
-{
-    struct ledger_run *run = read_run(bench);
-
-    run->state = run_state;
-    run->owner = ledger_text(run, slice_of(owner));
-    run->epoch += epoch_more;
-    assert_ok(workbench_store_run(bench, run));
-}
 
 static enum run_end wanted_end; /* of the two below */
 
@@ -1148,21 +1064,16 @@ VIRTUAL_BENCH_TEST(an_attempt_that_was_beaten_touches_nothing)
 {
     static const enum run_end ENDS[] = {RUN_SUCCEEDED, RUN_WAITING, RUN_FAILED,
         RUN_TRY_AGAIN, RUN_OUTAGE, RUN_STOPPED, RUN_LEASE_LOST};
-    struct ledger_run *run;
 
-    bench->script = is_beaten;
     for (size_t i = 0; TEST_EACH(i, ENDS); i++) {
         struct attempt_result result;
 
         wanted_end = ENDS[i];
-        workbench_put(bench, BENCH_QUEUE, "wake-up");
-        result = attempt(bench);
+        result = ring(bench, is_beaten);
         assert_int_equal(result.end, ATTEMPT_LEASE_LOST);
         assert_false(result.lease_expired);
-        run = read_run(bench);
-        assert_int_equal(run->state, LEDGER_RUNNING);
-        assert_true(slice_is(run->owner, "somebody"));
-        assert_int_equal(workbench_count(bench, BENCH_QUEUE), i + 1);
+        assert_true(slice_is(read_run(bench)->owner, "somebody"));
+        expect_left(bench, "running", (int64_t)i + 1, 0);
         virtual_sleep(180000);
         rewrite(bench, LEDGER_QUEUED, "", 0);
     }
@@ -1172,21 +1083,16 @@ BENCH_SCRIPT(is_cancelled)
 {
     run->resumes_ticks = platform_wall_ticks() + 3600 * TICKS_PER_S;
     rewrite(bench, LEDGER_CANCELLED, "", 0);
-    return wanted_end;
+    return RUN_SUCCEEDED;
 }
 
 VIRTUAL_BENCH_TEST(a_cancelled_run_stays_so_and_its_message_goes)
 {
-    struct attempt_result result;
+    struct attempt_result result = ring(bench, is_cancelled);
 
-    bench->script = is_cancelled;
-    wanted_end = RUN_SUCCEEDED;
-    workbench_put(bench, BENCH_QUEUE, "wake-up");
-    result = attempt(bench);
     assert_int_equal(result.end, ATTEMPT_RUN_ENDED);
     assert_int_equal(result.state, LEDGER_CANCELLED);
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "cancelled");
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
+    expect_left(bench, "cancelled", 0, 0);
 }
 
 BENCH_SCRIPT(meets_darkness)
@@ -1200,23 +1106,17 @@ BENCH_SCRIPT(meets_darkness)
 /* The end could not be put into the ledger: an outage, whatever it was. */
 VIRTUAL_BENCH_TEST(an_end_that_cannot_be_stored_is_an_outage)
 {
-    static const struct {
-        enum run_end end;
-        const char *says;
-    } CASES[] = {{RUN_SUCCEEDED, "the store is down"},
-        {RUN_OUTAGE, "the store is down"}};
-    struct attempt_result result;
+    static const enum run_end ENDS[] = {RUN_SUCCEEDED, RUN_OUTAGE};
 
-    bench->script = meets_darkness;
-    for (unsigned i = 0; i < 2; i++) {
-        wanted_end = CASES[i].end;
-        workbench_put(bench, BENCH_QUEUE, "wake-up");
-        result = attempt(bench);
+    for (unsigned i = 0; TEST_EACH(i, ENDS); i++) {
+        struct attempt_result result;
+
+        wanted_end = ENDS[i];
+        result = ring(bench, meets_darkness);
         assert_int_equal(result.end, ATTEMPT_OUTAGE);
         assert_int_equal(result.outcome, TW_BUSY);
-        assert_string_equal(result.err.text, CASES[i].says);
-        assert_string_equal(workbench_state(bench, JOB, "r1"), "running");
-        assert_int_equal(workbench_count(bench, BENCH_QUEUE), i + 1);
+        assert_string_equal(result.err.text, "the store is down");
+        expect_left(bench, "running", i + 1, 0);
         bench->fate_count = 0;
         virtual_sleep(120000);
     }
@@ -1231,47 +1131,46 @@ BENCH_SCRIPT(has_no_time)
 /* The deadline was closed to the run, but the ledger's lease still stands. */
 VIRTUAL_BENCH_TEST(a_run_without_time_is_let_go_while_the_lease_stands)
 {
-    struct ledger_run *run;
+    assert_int_equal(ring(bench, has_no_time).end, ATTEMPT_STOPPED);
+    assert_int_equal(read_run(bench)->owner.len, 0);
+    expect_left(bench, "queued", 1, 0);
+}
 
-    bench->script = has_no_time;
-    workbench_put(bench, BENCH_QUEUE, "wake-up");
-    assert_int_equal(attempt(bench).end, ATTEMPT_STOPPED);
-    run = read_run(bench);
-    assert_int_equal(run->state, LEDGER_QUEUED);
-    assert_int_equal(run->owner.len, 0);
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
+/* The attempt's lease has expired, and it has left the run as it was. */
+static void expect_expired(struct workbench *bench,
+    const struct attempt_result *result, const char *state)
+{
+    assert_int_equal(result->end, ATTEMPT_LEASE_LOST);
+    assert_true(result->lease_expired);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), state);
+    if (strcmp(state, "running") == 0)
+        assert_true(read_run(bench)->owner.len > 0);
 }
 
 BENCH_SCRIPT(sleeps_past_its_lease)
 {
-    platform_lock(&bench->lock);
-    bench->delay_ms = 70000; /* the renewal is answered too late */
-    platform_unlock(&bench->lock);
+    /* The renewal is answered too late. */
+    workbench_locked(bench, bench->delay_ms = 70000);
     virtual_sleep(65000);
     return has_no_time(bench, run, attempt_number, err);
 }
 
 VIRTUAL_BENCH_TEST(after_its_lease_an_attempt_touches_nothing)
 {
-    struct attempt_result result;
-    struct ledger_run *run;
+    struct attempt_result result = play(bench, sleeps_past_its_lease, "r1");
 
-    bench->script = sleeps_past_its_lease;
-    result = attempt_id(bench, "r1", false);
-    assert_int_equal(result.end, ATTEMPT_LEASE_LOST);
-    assert_true(result.lease_expired);
-    run = read_run(bench);
-    assert_int_equal(run->state, LEDGER_RUNNING);
-    assert_true(run->owner.len > 0);
+    expect_expired(bench, &result, "running");
 }
 
 /* ---- a hypervisor pauses the machine: the boot clock stops ---- */
 
-static int64_t pause_ms;
+#define PAUSE_MS 70000
+#define SHORT_PAUSE_MS 40000 /* shorter than the lease */
+
 static struct bench_store data; /* another account's */
 
 /* A front end and another worker have had the time of the pause. */
-static void machine_is_paused(struct workbench *bench)
+static void pause_machine(struct workbench *bench, int64_t pause_ms)
 {
     workbench_locked(bench, bench->paused_ms += pause_ms);
 }
@@ -1288,7 +1187,7 @@ BENCH_SCRIPT(is_paused_beyond_its_lease)
     unsigned calls = bench->calls[BENCH_BATCH];
     int64_t began_ms = platform_boot_ms();
 
-    machine_is_paused(bench);
+    pause_machine(bench, PAUSE_MS);
     assert_true(deadline_is_open(run->deadline, platform_boot_ms()));
     assert_ok(read_from(run, bench->store));
     assert_false(deadline_is_open(run->deadline, platform_boot_ms()));
@@ -1304,26 +1203,17 @@ BENCH_SCRIPT(is_paused_beyond_its_lease)
 /* The ledger's own Date tells: not even the lease is renewed. */
 VIRTUAL_BENCH_TEST(the_first_response_after_a_pause_ends_the_attempt)
 {
-    struct attempt_result result;
-    struct ledger_run *run;
+    struct attempt_result result = ring(bench, is_paused_beyond_its_lease);
 
-    bench->script = is_paused_beyond_its_lease;
-    pause_ms = 70000;
-    workbench_put(bench, BENCH_QUEUE, "wake-up");
-    result = attempt(bench);
-    assert_int_equal(result.end, ATTEMPT_LEASE_LOST);
-    assert_true(result.lease_expired);
-    run = read_run(bench);
-    assert_int_equal(run->state, LEDGER_RUNNING);
-    assert_true(run->owner.len > 0);
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
+    expect_expired(bench, &result, "running");
+    expect_queues(bench, 1, 0);
 }
 
 /* Meanwhile another worker has ended the run. */
 BENCH_SCRIPT(meets_another_account_first)
 {
     assert_int_equal(read_from(run, &data.store), TW_NOT_FOUND);
-    machine_is_paused(bench);
+    pause_machine(bench, PAUSE_MS);
     rewrite(bench, LEDGER_SUCCEEDED, "", 1);
     assert_int_equal(read_from(run, &data.store), TW_NOT_FOUND);
     assert_int_equal(read_from(run, &data.store), TW_STOPPED);
@@ -1332,16 +1222,10 @@ BENCH_SCRIPT(meets_another_account_first)
 
 VIRTUAL_BENCH_TEST(a_store_of_another_account_shows_a_pause_too)
 {
-    struct attempt_result result;
-
     workbench_open_store(bench, "data", &data);
-    bench->script = meets_another_account_first;
-    pause_ms = 70000;
-    workbench_put(bench, BENCH_QUEUE, "wake-up");
-    result = attempt(bench);
-    assert_int_equal(result.end, ATTEMPT_LEASE_LOST);
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "succeeded");
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
+    assert_int_equal(
+        ring(bench, meets_another_account_first).end, ATTEMPT_LEASE_LOST);
+    expect_left(bench, "succeeded", 1, 0);
     store_close(data.inner);
 }
 
@@ -1371,8 +1255,7 @@ static void check_wait(struct workbench *bench, const char *id, int64_t step_ms)
 
     virtual_step_clocks(0, step_ms, 0);
     workbench_open_store(bench, "data", &data);
-    bench->script = waits_for_its_own_store;
-    result = attempt_id(bench, id, false);
+    result = play(bench, waits_for_its_own_store, id);
     assert_int_equal(result.end, ATTEMPT_DEFERRED);
     assert_in_range(result.until_ms - platform_boot_ms(), 4000, 7000);
     run = workbench_stored(bench, JOB, id);
@@ -1389,7 +1272,7 @@ VIRTUAL_BENCH_TEST(a_run_waits_as_long_as_its_store_s_clock_says)
 
 BENCH_SCRIPT(is_paused_at_its_end)
 {
-    machine_is_paused(bench);
+    pause_machine(bench, PAUSE_MS);
     rewrite(bench, LEDGER_SUCCEEDED, "", 1);
     return RUN_FAILED;
 }
@@ -1397,14 +1280,9 @@ BENCH_SCRIPT(is_paused_at_its_end)
 /* Its first response is that to the write of the end: no outage. */
 VIRTUAL_BENCH_TEST(an_end_after_a_pause_is_not_stored)
 {
-    struct attempt_result result;
+    struct attempt_result result = play(bench, is_paused_at_its_end, "r1");
 
-    bench->script = is_paused_at_its_end;
-    pause_ms = 70000;
-    result = attempt_id(bench, "r1", false);
-    assert_int_equal(result.end, ATTEMPT_LEASE_LOST);
-    assert_true(result.lease_expired);
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "succeeded");
+    expect_expired(bench, &result, "succeeded");
 }
 
 static struct store *shows; /* the store that shows the pause */
@@ -1413,10 +1291,9 @@ BENCH_SCRIPT(is_paused_within_its_lease)
 {
     enum tw_err found = shows == &data.store ? TW_NOT_FOUND : TW_OK;
     int64_t began_ms = platform_boot_ms();
-    struct ledger_run *stored;
 
     assert_int_equal(read_from(run, shows), found);
-    machine_is_paused(bench);
+    pause_machine(bench, SHORT_PAUSE_MS);
     assert_int_equal(read_from(run, shows), found);
     assert_false(deadline_is_open(run->deadline, platform_boot_ms()));
     assert_true(deadline_may_reopen(run->deadline, platform_boot_ms()));
@@ -1425,10 +1302,9 @@ BENCH_SCRIPT(is_paused_within_its_lease)
     /* By the next renewal that was due, and one more at once. */
     assert_true(platform_boot_ms() < began_ms + 7000);
     /* As long as if there had been no pause. */
-    stored = read_run(bench);
-    assert_true(
-        stored->lease_until_ticks >=
-        platform_wall_ticks() + pause_ms * TICKS_PER_MS + 60 * TICKS_PER_S);
+    assert_true(read_run(bench)->lease_until_ticks >=
+                platform_wall_ticks() + SHORT_PAUSE_MS * TICKS_PER_MS +
+                    60 * TICKS_PER_S);
     return RUN_SUCCEEDED;
 }
 
@@ -1438,13 +1314,10 @@ static void goes_on_after_a_pause(struct workbench *bench, struct store *by)
     struct attempt_result result;
 
     shows = by;
-    bench->script = is_paused_within_its_lease;
-    pause_ms = 40000;
-    workbench_put(bench, BENCH_QUEUE, "wake-up");
-    result = attempt(bench);
+    result = ring(bench, is_paused_within_its_lease);
     assert_int_equal(result.end, ATTEMPT_RUN_ENDED);
     assert_int_equal(result.state, LEDGER_SUCCEEDED);
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
+    expect_queues(bench, 0, 0);
 }
 
 VIRTUAL_BENCH_TEST(a_pause_shorter_than_the_lease_costs_a_renewal)
@@ -1472,10 +1345,8 @@ BENCH_SCRIPT(is_beaten_and_hears)
 /* Else the run would be asked for again, beside whoever has it. */
 VIRTUAL_BENCH_TEST(whoever_hears_of_another_owner_has_not_let_it_lapse)
 {
-    struct attempt_result result;
+    struct attempt_result result = play(bench, is_beaten_and_hears, "r1");
 
-    bench->script = is_beaten_and_hears;
-    result = attempt_id(bench, "r1", false);
     assert_int_equal(result.end, ATTEMPT_LEASE_LOST);
     assert_false(result.lease_expired);
 }
@@ -1491,12 +1362,9 @@ BENCH_SCRIPT(outlives_its_lease)
 /* What the renewer knows stands above what the kind says. */
 VIRTUAL_BENCH_TEST(a_kind_that_succeeded_too_late_has_not)
 {
-    bench->script = outlives_its_lease;
-    workbench_put(bench, BENCH_QUEUE, "wake-up");
-    assert_int_equal(attempt(bench).end, ATTEMPT_LEASE_LOST);
+    assert_int_equal(ring(bench, outlives_its_lease).end, ATTEMPT_LEASE_LOST);
     bench->fate_count = 0;
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "running");
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
+    expect_left(bench, "running", 1, 0);
 }
 
 BENCH_SCRIPT(enters_a_phase)
@@ -1513,153 +1381,111 @@ BENCH_SCRIPT(enters_a_phase)
 
 VIRTUAL_BENCH_TEST(a_phase_is_in_the_ledger_when_the_kind_goes_on)
 {
-    bench->script = enters_a_phase;
-    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
+    assert_int_equal(play(bench, enters_a_phase, "r1").end, ATTEMPT_RUN_ENDED);
+}
+
+/* ---- failed entities ---- */
+
+static void fail_entities(struct run *run, int count)
+{
+    for (int i = 0; i < count; i++)
+        fail_entity(run, "T", "p", "why");
 }
 
 /* A pass begins anew: what failed in it will be told again. */
 BENCH_SCRIPT(tells_failed_twice)
 {
-    const struct run_callbacks *to = run->callbacks;
-
-    for (int i = 0; i < 20; i++)
-        to->failed(run, &(struct run_failure){
-                            "T", slice_of("old"), slice_of("r"), NULL, "why"});
-    to->forget_failed(run, 0);
-    to->failed(run, &(struct run_failure){
-                        "T", slice_of("new"), slice_of("r"), NULL, "why"});
-    to->forget_failed(run, 7); /* they stay */
+    fail_entities(run, 20);
+    run->callbacks->forget_failed(run, 0);
+    fail_entity(run, "T", "new", "why");
+    run->callbacks->forget_failed(run, 7); /* they stay */
     return (void)err_fail(err, TW_INVALID, "7 failed"), RUN_FAILED;
 }
 
 VIRTUAL_BENCH_TEST(failures_that_are_told_again_are_counted_once)
 {
-    struct ledger_run *run;
+    struct ledger_run *run = expect_play(
+        bench, tells_failed_twice, "r1", ATTEMPT_RUN_ENDED, LEDGER_FAILED);
 
-    bench->script = tells_failed_twice;
-    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
-    run = workbench_stored(bench, "delete-channel", "r1");
     assert_int_equal(run->failed, 7);
     assert_true(slice_is(run->failed_entities, "T 'new' / 'r': why"));
 }
 
 BENCH_SCRIPT(fails_round_after_round)
 {
-    for (int i = 0; i < 300; i++) {
-        if (i % 60 == 0)
-            run->callbacks->forget_failed(run, 0);
-        run->callbacks->failed(run, &(struct run_failure){"T", slice_of("p"),
-                                        slice_of("r"), NULL, "why"});
+    for (int i = 0; i < 5; i++) {
+        run->callbacks->forget_failed(run, 0);
+        fail_entities(run, 60);
     }
     return attempt_number < 3 ? RUN_STOPPED : RUN_SUCCEEDED;
 }
 
-BENCH_TEST(the_log_has_a_hundred_failed_entities_of_a_run)
+/* Three attempts: how many lines of the log have text. */
+static unsigned lines_of_rounds(struct workbench *bench, const char *text)
 {
-    bench->script = fails_round_after_round;
     workbench_log_begin();
     for (int i = 0; i < 3; i++)
-        (void)attempt_id(bench, "r1", false);
-    assert_int_equal(workbench_log_end("T 'p' / 'r': why"), 100);
+        (void)play(bench, fails_round_after_round, "r1");
+    return workbench_log_end(text);
+}
+
+BENCH_TEST(the_log_has_a_hundred_failed_entities_of_a_run)
+{
+    assert_int_equal(lines_of_rounds(bench, "T 'p' / 'r': why"), 100);
 }
 
 BENCH_TEST(that_no_more_failed_entities_are_logged_is_said_once)
 {
-    bench->script = fails_round_after_round;
-    workbench_log_begin();
-    for (int i = 0; i < 3; i++)
-        (void)attempt_id(bench, "r1", false);
-    assert_int_equal(workbench_log_end("more entities fail"), 1);
+    assert_int_equal(lines_of_rounds(bench, "more entities fail"), 1);
 }
 
-/* The store is down until the lease is over: for the ledger the worker was
- * killed after its last write. */
-static enum run_end is_killed(struct workbench *bench, struct err *err)
-{
-    workbench_locked(bench, bench->down = true);
-    virtual_sleep(INT64_C(3600) * 1000);
-    return (void)err_fail(err, TW_STOPPED, "killed"), RUN_STOPPED;
-}
-
-static void fail_entities(struct run *run, int count)
-{
-    for (int i = 0; i < count; i++)
-        run->callbacks->failed(run, &(struct run_failure){"T", slice_of("p"),
-                                        slice_of("r"), NULL, "why"});
-}
-
+/* In the first attempt the store is then down until the lease is over: for the
+ * ledger the worker was killed after its last write. */
 BENCH_SCRIPT(is_killed_after_a_write)
 {
     fail_entities(run, 60);
     virtual_sleep(INT64_C(60) * 1000);
     if (attempt_number > 1)
         return RUN_SUCCEEDED;
-    return is_killed(bench, err);
-}
-
-/* Attempts that are killed, each after its time has come again. */
-static unsigned lines_of_killed(struct workbench *bench,
-    enum run_end (*script)(struct workbench *bench, struct run *run,
-        unsigned attempt, struct err *err),
-    unsigned attempts)
-{
-    bench->script = script;
-    workbench_log_begin();
-    for (unsigned i = 0; i < attempts; i++) {
-        (void)attempt_id(bench, "r1", false);
-        workbench_locked(bench, bench->down = false);
-        virtual_sleep(INT64_C(3600) * 1000);
-    }
-    assert_int_equal(bench->attempts, attempts);
-    return workbench_log_end("T 'p' / 'r': why");
+    workbench_locked(bench, bench->down = true);
+    virtual_sleep(INT64_C(3600) * 1000);
+    return (void)err_fail(err, TW_STOPPED, "killed"), RUN_STOPPED;
 }
 
 VIRTUAL_BENCH_TEST(a_kill_loses_no_line_that_the_ledger_has_counted)
 {
-    assert_in_range(
-        lines_of_killed(bench, is_killed_after_a_write, 2), 61, 100);
+    workbench_log_begin();
+    for (unsigned i = 0; i < 2; i++) {
+        (void)play(bench, is_killed_after_a_write, "r1");
+        workbench_locked(bench, bench->down = false);
+        virtual_sleep(INT64_C(3600) * 1000);
+    }
+    assert_int_equal(bench->attempts, 2);
+    assert_in_range(workbench_log_end("T 'p' / 'r': why"), 61, 100);
 }
+
+/* ---- the log ---- */
 
 #define TRACE "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
-/* The JSON lines of a run that begins and ends: how many have text. */
-static unsigned lines_with(
-    struct workbench *bench, const char *id, const char *text)
+/* The lines of its begin and of its end. */
+BENCH_TEST(json_lines_name_job_run_attempt_and_arguments)
 {
-    struct lease_request wish = workbench_wish(bench, id);
-    struct attempt_result result;
-    unsigned count;
+    struct lease_request wish = workbench_wish(bench, "r1");
 
     wish.traceparent = slice_of(TRACE);
     bench->script = works;
     workbench_log_begin();
     log_set(LOG_INFO, LOG_JSON);
-    attempt_run(
-        &bench->environment, &bench->definition, &wish, &football, &result);
+    (void)attempt(bench, &wish, &football);
     log_set(LOG_INFO, LOG_TEXT);
-    count = workbench_log_end(text);
-    assert_int_equal(result.end, ATTEMPT_RUN_ENDED);
-    return count;
-}
-
-BENCH_TEST(json_lines_name_job_run_attempt_and_arguments)
-{
     assert_int_equal(
-        lines_with(bench, "r1",
+        workbench_log_end(
             "\"job\":\"delete-channel\",\"run\":\"r1\",\"attempt\":1,"
             "\"args\":{\"channel\":\"Football\"},\"store\":\"main\","
             "\"trace_id\":\"4bf92f3577b34da6a3ce929d0e0e4736\","
             "\"traceparent\":\"" TRACE "\""),
         2);
-}
-
-BENCH_TEST(the_end_of_a_run_has_its_counts_as_numbers)
-{
-    assert_int_equal(lines_with(bench, "r1",
-                         "\"read\":0,\"written\":0,\"deleted\":7,"
-                         "\"skipped\":0,\"failed\":0,\"requests\":"),
-        1);
-    assert_int_equal(lines_with(bench, "r2", ",\"duration_ms\":"), 1);
 }
 
 BENCH_SCRIPT(works_for_three_minutes)
@@ -1672,12 +1498,17 @@ BENCH_SCRIPT(works_for_three_minutes)
     return RUN_SUCCEEDED;
 }
 
+static unsigned lines_of_progress(struct workbench *bench)
+{
+    workbench_log_begin();
+    assert_int_equal(
+        play(bench, works_for_three_minutes, "r1").end, ATTEMPT_RUN_ENDED);
+    return workbench_log_end("r1: progress: ");
+}
+
 VIRTUAL_BENCH_TEST(progress_is_logged_once_a_minute)
 {
-    bench->script = works_for_three_minutes;
-    workbench_log_begin();
-    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
-    assert_int_equal(workbench_log_end("r1: progress: "), 3);
+    assert_int_equal(lines_of_progress(bench), 3);
 }
 
 static void shows_progress_itself(void *context, struct run *run)
@@ -1687,12 +1518,11 @@ static void shows_progress_itself(void *context, struct run *run)
 /* The command `run`, which has a line of its own. */
 VIRTUAL_BENCH_TEST(progress_is_not_logged_beside_another_display)
 {
-    bench->script = works_for_three_minutes;
     bench->environment.watch = shows_progress_itself;
-    workbench_log_begin();
-    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
-    assert_int_equal(workbench_log_end("progress: "), 0);
+    assert_int_equal(lines_of_progress(bench), 0);
 }
+
+/* ---- other runs, and what the ledger may have ---- */
 
 static void leave_other(struct workbench *bench, const char *id,
     enum ledger_state run_state, bool spoilt)
@@ -1740,31 +1570,31 @@ VIRTUAL_BENCH_TEST(a_kind_may_ask_whether_another_run_is_open)
     leave_other(bench, "open", LEDGER_WAITING, false);
     leave_other(bench, "ended", LEDGER_CANCELLED, false);
     leave_other(bench, "spoilt", LEDGER_QUEUED, true);
-    bench->script = asks_for_others;
-    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
+    assert_int_equal(play(bench, asks_for_others, "r1").end, ATTEMPT_RUN_ENDED);
+}
+
+/* The run of a job as it was defined before, with these arguments. */
+static void leave_former(struct workbench *bench, struct slice args)
+{
+    struct ledger_run *run = workbench_football(bench, "r1");
+
+    run->args = args;
+    run->queue = slice_of(BENCH_QUEUE);
+    assert_ok(workbench_store_run(bench, run));
 }
 
 /* An orphan whose arguments do not fit the job as it is defined now. */
 VIRTUAL_BENCH_TEST(an_orphan_that_no_longer_fits_is_poisoned)
 {
-    struct lease_request wish = workbench_wish(bench, "r1");
     struct attempt_result result;
-    struct ledger_run *run = workbench_new_run(bench);
 
-    run->job = slice_of(JOB);
-    run->id = slice_of("r1");
-    run->args = slice_of("{\"chanel\":\"Football\"}");
-    run->queue = slice_of(BENCH_QUEUE);
-    assert_ok(workbench_store_run(bench, run));
-    wish.args_json = (struct slice){0};
-    wish.must_exist = true;
-    attempt_run(&bench->environment, &bench->definition, &wish, NULL, &result);
+    leave_former(bench, slice_of("{\"chanel\":\"Football\"}"));
+    result = play_orphan(bench, NULL, "r1");
     assert_int_equal(result.end, ATTEMPT_RUN_ENDED);
     assert_int_equal(result.state, LEDGER_POISONED);
     assert_non_null(strstr(result.err.text, "chanel"));
     assert_int_equal(bench->attempts, 0);
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "poisoned");
+    expect_left(bench, "poisoned", 0, 1);
 }
 
 static void leave_run_of(struct workbench *bench, const char *id,
@@ -1780,37 +1610,27 @@ static void leave_run_of(struct workbench *bench, const char *id,
 /* What the ledger has may be anything: the run went round and round. */
 VIRTUAL_BENCH_TEST(a_run_of_what_is_no_queue_ends_without_a_copy)
 {
-    static const char *const ids[] = {"r1", "r2", "r3"};
-    static const char *const names[] = {"A B", "--",
-        "a-name-that-leaves-no-room-for-the-seven-characters-behind-it"};
-    struct lease_request wish = workbench_wish(bench, "r1");
-    struct attempt_result result;
+    static const struct {
+        const char *id, *queue;
+    } CASES[] = {{"r1", "A B"}, {"r2", "--"},
+        {"r3",
+            "a-name-that-leaves-no-room-for-the-seven-characters-behind-it"}};
 
-    wish.args_json = (struct slice){0};
-    wish.must_exist = true;
-    bench->script = fails;
-    for (size_t i = 0; i < 3; i++) {
-        wish.id = slice_of(ids[i]);
-        leave_run_of(bench, ids[i], names[i], 0);
-        attempt_run(
-            &bench->environment, &bench->definition, &wish, NULL, &result);
+    for (size_t i = 0; TEST_EACH(i, CASES); i++) {
+        struct attempt_result result;
+
+        leave_run_of(bench, CASES[i].id, CASES[i].queue, 0);
+        result = play_orphan(bench, fails, CASES[i].id);
         assert_int_equal(result.end, ATTEMPT_RUN_ENDED);
-        assert_string_equal(workbench_state(bench, JOB, ids[i]), "failed");
+        assert_string_equal(workbench_state(bench, JOB, CASES[i].id), "failed");
         assert_non_null(strstr(result.err.text, "there is more than refuse"));
     }
 }
 
 VIRTUAL_BENCH_TEST(failures_are_counted_up_to_the_end_of_numbers)
 {
-    struct lease_request wish = workbench_wish(bench, "r1");
-    struct attempt_result result;
-
-    wish.args_json = (struct slice){0};
-    wish.must_exist = true;
-    bench->script = stumbles;
     leave_run_of(bench, "r1", BENCH_QUEUE, INT32_MAX);
-    attempt_run(&bench->environment, &bench->definition, &wish, NULL, &result);
-    assert_int_equal(result.end, ATTEMPT_RUN_ENDED);
+    assert_int_equal(play_orphan(bench, stumbles, "r1").end, ATTEMPT_RUN_ENDED);
     assert_string_equal(workbench_state(bench, JOB, "r1"), "poisoned");
 }
 
@@ -1818,10 +1638,8 @@ VIRTUAL_BENCH_TEST(failures_are_counted_up_to_the_end_of_numbers)
  */
 VIRTUAL_BENCH_TEST(a_copy_that_no_queue_takes_goes_without_arguments)
 {
-    struct lease_request wish = workbench_wish(bench, "r1");
     struct messages copies;
-    struct attempt_result result;
-    struct ledger_run *run;
+    struct slice text;
     struct buf args;
 
     buf_init(&args, 2 * QUEUE_MAX_MESSAGE_BYTES);
@@ -1829,22 +1647,15 @@ VIRTUAL_BENCH_TEST(a_copy_that_no_queue_takes_goes_without_arguments)
     while (args.len < QUEUE_MAX_MESSAGE_BYTES - 20)
         buf_add_text(&args, "\xe6\x97\xa5");
     buf_add_text(&args, "\"}");
-    run = workbench_new_run(bench);
-    run->job = slice_of(JOB);
-    run->id = slice_of("r1");
-    run->args = buf_slice(&args);
-    run->queue = slice_of(BENCH_QUEUE);
-    assert_ok(workbench_store_run(bench, run));
+    leave_former(bench, buf_slice(&args));
     buf_done(&args);
-    wish.args_json = (struct slice){0};
-    wish.must_exist = true;
-    attempt_run(&bench->environment, &bench->definition, &wish, NULL, &result);
-    assert_int_equal(result.state, LEDGER_POISONED);
+    assert_int_equal(play_orphan(bench, NULL, "r1").state, LEDGER_POISONED);
     messages_init(&copies);
     (void)workbench_take(bench, BENCH_QUEUE "-poison", &copies);
-    assert_true(slice_begins(copies.list[0].text,
+    text = copies.list[0].text;
+    assert_true(slice_begins(text,
         slice_of("{\"job\":\"" JOB "\",\"args\":{},\"id\":\"r1\",\"at\":\"")));
-    assert_int_equal(copies.list[0].text.at[copies.list[0].text.len - 1], '}');
+    assert_int_equal(text.at[text.len - 1], '}');
     messages_done(&copies);
 }
 
@@ -1880,6 +1691,21 @@ static size_t lock_rows(struct workbench *bench)
     return count;
 }
 
+/* A run of the table job waits, and keeps its lock. */
+static void play_waits(struct workbench *bench, const char *id)
+{
+    (void)expect_play(bench, waits, id, ATTEMPT_DEFERRED, LEDGER_WAITING);
+    assert_int_equal(lock_rows(bench), 1);
+}
+
+/* A run of the table job ends; afterwards there are so many locks. */
+static void play_to_end(struct workbench *bench, bench_script *script,
+    const char *id, enum ledger_state state, size_t locks)
+{
+    (void)expect_play(bench, script, id, ATTEMPT_RUN_ENDED, state);
+    assert_int_equal(lock_rows(bench), locks);
+}
+
 /* Rule L1: the second run waits, says for whom, and holds nothing. */
 VIRTUAL_BENCH_TEST(a_table_job_waits_for_its_turn)
 {
@@ -1887,11 +1713,8 @@ VIRTUAL_BENCH_TEST(a_table_job_waits_for_its_turn)
     struct ledger_run *run;
 
     be_table_job(bench);
-    bench->script = waits; /* it keeps its lock */
-    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_DEFERRED);
-    assert_int_equal(lock_rows(bench), 1);
-    bench->script = works;
-    result = attempt_id(bench, "r2", false);
+    play_waits(bench, "r1");
+    result = play(bench, works, "r2");
     assert_int_equal(result.end, ATTEMPT_DEFERRED);
     assert_true(result.for_cause);
     run = workbench_stored(bench, JOB, "r2");
@@ -1903,26 +1726,24 @@ VIRTUAL_BENCH_TEST(a_table_job_waits_for_its_turn)
                                           "Blogs and is waiting for settle"));
     assert_int_equal(bench->attempts, 1);
     virtual_sleep(3700000);
-    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
-    assert_int_equal(attempt_id(bench, "r2", false).end, ATTEMPT_RUN_ENDED);
-    assert_int_equal(lock_rows(bench), 0);
+    assert_int_equal(play(bench, works, "r1").end, ATTEMPT_RUN_ENDED);
+    play_to_end(bench, works, "r2", LEDGER_SUCCEEDED, 0);
     assert_int_equal(bench->attempts, 3);
 }
 
 /* Neither the outage of its first attempt nor the wait after that binds it. */
 VIRTUAL_BENCH_TEST(a_table_job_that_has_not_begun_is_not_bound)
 {
+    struct ledger_run *run;
+
     be_table_job(bench);
-    workbench_meets(bench, BENCH_SCAN, 1, UINT_MAX, BENCH_FAIL);
-    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_DEFERRED);
+    workbench_meets(bench, BENCH_SCAN, ALWAYS, BENCH_FAIL);
+    run = expect_play(bench, NULL, "r1", ATTEMPT_DEFERRED, LEDGER_QUEUED);
+    assert_int_equal(run->definition.len, 0);
     bench->fate_count = 0;
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
-    assert_int_equal(read_run(bench)->definition.len, 0);
-    bench->script = waits; /* it keeps its lock */
-    assert_int_equal(attempt_id(bench, "r2", false).end, ATTEMPT_DEFERRED);
-    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_DEFERRED);
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "waiting");
-    assert_int_equal(read_run(bench)->definition.len, 0);
+    play_waits(bench, "r2");
+    run = expect_play(bench, NULL, "r1", ATTEMPT_DEFERRED, LEDGER_WAITING);
+    assert_int_equal(run->definition.len, 0);
     assert_int_equal(bench->attempts, 1);
 }
 
@@ -1932,13 +1753,10 @@ VIRTUAL_BENCH_TEST(a_ledger_that_is_busy_costs_a_table_job_no_attempt)
     struct ledger_run *run;
 
     be_table_job(bench);
-    bench->script = works;
     workbench_meets(bench, BENCH_GET, 2, 2, BENCH_THROTTLE);
     workbench_meets(bench, BENCH_SCAN, 1, 1, BENCH_THROTTLE);
     workbench_meets(bench, BENCH_BATCH, 2, 2, BENCH_THROTTLE);
-    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
-    run = read_run(bench);
-    assert_int_equal(run->state, LEDGER_SUCCEEDED);
+    run = expect_play(bench, works, "r1", ATTEMPT_RUN_ENDED, LEDGER_SUCCEEDED);
     assert_int_equal(run->attempt, 1);
 }
 
@@ -1946,10 +1764,7 @@ VIRTUAL_BENCH_TEST(a_ledger_that_is_busy_costs_a_table_job_no_attempt)
 VIRTUAL_BENCH_TEST(a_failed_table_job_holds_no_lock)
 {
     be_table_job(bench);
-    bench->script = fails;
-    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "failed");
-    assert_int_equal(lock_rows(bench), 0);
+    play_to_end(bench, fails, "r1", LEDGER_FAILED, 0);
 }
 
 BENCH_SCRIPT(loses_an_answer)
@@ -1980,68 +1795,33 @@ VIRTUAL_BENCH_TEST(the_lock_of_a_failed_run_tells_of_its_late_requests)
 {
     be_table_job(bench);
     bench->wrapped.store.capabilities.late_writes = true;
-    bench->script = loses_an_answer;
-    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "failed");
-    assert_int_equal(lock_rows(bench), 1);
+    play_to_end(bench, loses_an_answer, "r1", LEDGER_FAILED, 1);
     /* The message of a run that has ended changes nothing. */
-    workbench_put(bench, BENCH_QUEUE, "wake-up");
-    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
+    assert_true(ring(bench, works).already);
     assert_int_equal(lock_rows(bench), 1);
-    bench->script = is_to_wait;
-    assert_int_equal(attempt_id(bench, "r2", false).end, ATTEMPT_RUN_ENDED);
-    assert_string_equal(workbench_state(bench, JOB, "r2"), "succeeded");
-    assert_int_equal(lock_rows(bench), 1);
+    play_to_end(bench, is_to_wait, "r2", LEDGER_SUCCEEDED, 1);
 }
 
 /* Nor does who cancels it know of them. */
 VIRTUAL_BENCH_TEST(the_lock_of_a_cancelled_run_tells_of_its_late_requests)
 {
-    struct ledger_run *before;
-    struct err err;
-    bool asked;
-
     be_table_job(bench);
-    bench->script = waits;
-    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_DEFERRED);
-    before = workbench_new_run(bench);
-    assert_ok(control_cancel(bench->wrapped.inner, slice_of(JOB),
-        slice_of("r1"), before, &asked, &err));
-    assert_false(asked);
+    play_waits(bench, "r1");
+    assert_false(workbench_cancel(bench, "r1"));
     assert_int_equal(lock_rows(bench), 1);
-    bench->script = is_to_wait;
-    assert_int_equal(attempt_id(bench, "r2", false).end, ATTEMPT_RUN_ENDED);
-    assert_string_equal(workbench_state(bench, JOB, "r2"), "succeeded");
+    (void)expect_play(
+        bench, is_to_wait, "r2", ATTEMPT_RUN_ENDED, LEDGER_SUCCEEDED);
 }
 
 /* Rule L3: another run may have its tables since. */
 VIRTUAL_BENCH_TEST(a_retried_table_job_waits_for_its_turn)
 {
-    struct ledger_run *run;
-
     be_table_job(bench);
-    bench->script = fails;
-    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
-    bench->script = waits; /* it keeps its lock */
-    assert_int_equal(attempt_id(bench, "r2", false).end, ATTEMPT_DEFERRED);
-    run = workbench_stored(bench, JOB, "r1");
-    run->state = LEDGER_QUEUED;
-    run->finished_ticks = 0;
-    assert_ok(workbench_store_run(bench, run));
-    bench->script = works;
-    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_DEFERRED);
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "waiting");
+    play_to_end(bench, fails, "r1", LEDGER_FAILED, 0);
+    play_waits(bench, "r2");
+    rewrite(bench, LEDGER_QUEUED, "", 0);
+    (void)expect_play(bench, works, "r1", ATTEMPT_DEFERRED, LEDGER_WAITING);
     assert_int_equal(bench->attempts, 2);
-}
-
-/* The run ends, and its locks stay. */
-static void end_unseen(struct workbench *bench, const char *id)
-{
-    struct ledger_run *run = workbench_stored(bench, JOB, id);
-
-    run->state = LEDGER_FAILED;
-    run->finished_ticks = platform_wall_ticks();
-    assert_ok(workbench_store_run(bench, run));
 }
 
 BENCH_SCRIPT(works_for_34_s)
@@ -2054,27 +1834,16 @@ BENCH_SCRIPT(works_for_34_s)
  * so the third has to wait for them. */
 VIRTUAL_BENCH_TEST(a_run_keeps_a_lock_that_it_took_over_just_before)
 {
-    static enum run_end (*const scripts[])(struct workbench *, struct run *,
-        unsigned, struct err *) = {fails, works};
-
     be_table_job(bench);
-    bench->script = waits; /* it keeps its lock */
-    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_DEFERRED);
-    end_unseen(bench, "r1");
-    for (size_t i = 0; TEST_EACH(i, scripts); i++) {
-        const char *id = i == 0 ? "r2" : "r3";
-
-        bench->script = scripts[i];
-        assert_int_equal(attempt_id(bench, id, false).end, ATTEMPT_RUN_ENDED);
-        assert_int_equal(lock_rows(bench), 1);
-    }
+    play_waits(bench, "r1");
+    rewrite(bench, LEDGER_FAILED, "", 0); /* it ends, and its lock stays */
+    play_to_end(bench, fails, "r2", LEDGER_FAILED, 1);
+    play_to_end(bench, works, "r3", LEDGER_SUCCEEDED, 1);
     /* Nor does a message of the run that has ended release it. */
     workbench_put(bench, BENCH_QUEUE, "wake-up");
-    assert_int_equal(attempt_id(bench, "r3", false).end, ATTEMPT_RUN_ENDED);
+    assert_true(play_rung(bench, works, "r3").already);
     assert_int_equal(lock_rows(bench), 1);
-    bench->script = works_for_34_s;
-    assert_int_equal(attempt_id(bench, "r4", false).end, ATTEMPT_RUN_ENDED);
-    assert_int_equal(lock_rows(bench), 0);
+    play_to_end(bench, works_for_34_s, "r4", LEDGER_SUCCEEDED, 0);
 }
 
 BENCH_SCRIPT(waits_for_its_turn)
@@ -2088,15 +1857,15 @@ BENCH_SCRIPT(waits_for_its_turn)
 /* A cascade, whose parent another run is deleting. */
 VIRTUAL_BENCH_TEST(a_run_says_since_when_it_waits_for_another)
 {
-    struct ledger_run *run;
     int64_t since_ticks = platform_wall_ticks();
+    struct ledger_run *run;
 
-    bench->script = waits_for_its_turn;
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_DEFERRED);
+        assert_int_equal(
+            play(bench, waits_for_its_turn, "r1").end, ATTEMPT_DEFERRED);
         virtual_sleep(5000);
     }
-    run = workbench_stored(bench, JOB, "r1");
+    run = read_run(bench);
     assert_true(slice_is(run->waits_for, LEDGER_WAITS_FOR_TURN));
     assert_true(slice_is(run->error, "waits for its turn: run other has it"));
     assert_true(run->waits_since_ticks <= since_ticks + TICKS_PER_S);
@@ -2108,11 +1877,13 @@ BENCH_SCRIPT(need_not_wait)
     return RUN_SUCCEEDED;
 }
 
-static void assert_queued_again(struct workbench *bench)
+/* No attempt reads the locks. */
+static void fail_to_take_locks(struct workbench *bench)
 {
-    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_DEFERRED);
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
+    workbench_meets(bench, BENCH_SCAN, ALWAYS, BENCH_FAIL);
+    (void)expect_play(bench, NULL, "r1", ATTEMPT_DEFERRED, LEDGER_QUEUED);
     bench->fate_count = 0;
+    assert_int_equal(bench->attempts, 0);
 }
 
 /* Rule A4: neither an attempt that cannot read the locks nor one that cannot
@@ -2120,40 +1891,30 @@ static void assert_queued_again(struct workbench *bench)
 VIRTUAL_BENCH_TEST(a_crash_is_known_until_an_attempt_makes_progress)
 {
     be_table_job(bench);
-    leave_run(bench, "somebody", platform_wall_ticks() - TICKS_PER_S, 1,
-        bench->job.hash);
-    workbench_meets(bench, BENCH_SCAN, 1, UINT_MAX, BENCH_FAIL);
-    assert_queued_again(bench);
-    assert_int_equal(bench->attempts, 0);
-    bench->script = meets_outage;
-    assert_queued_again(bench);
+    leave_crashed(bench);
+    fail_to_take_locks(bench);
+    (void)expect_play(
+        bench, meets_outage, "r1", ATTEMPT_DEFERRED, LEDGER_QUEUED);
     assert_int_equal(bench->attempts, 1);
-    bench->script = is_to_wait;
-    assert_int_equal(attempt_id(bench, "r1", false).state, LEDGER_SUCCEEDED);
+    assert_int_equal(play(bench, is_to_wait, "r1").state, LEDGER_SUCCEEDED);
 }
 
 /* Then it is the kind that remembers, in its checkpoint. */
 VIRTUAL_BENCH_TEST(a_crash_is_forgotten_after_progress)
 {
-    leave_run(bench, "somebody", platform_wall_ticks() - TICKS_PER_S, 1,
-        bench->job.hash);
-    bench->script = stumbles_ahead;
-    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_DEFERRED);
+    leave_crashed(bench);
+    assert_int_equal(play(bench, stumbles_ahead, "r1").end, ATTEMPT_DEFERRED);
     virtual_sleep(5000);
-    bench->script = need_not_wait;
-    assert_int_equal(attempt_id(bench, "r1", false).state, LEDGER_SUCCEEDED);
+    assert_int_equal(play(bench, need_not_wait, "r1").state, LEDGER_SUCCEEDED);
 }
 
 /* It may have said that a request is late. */
 VIRTUAL_BENCH_TEST(a_dropped_checkpoint_is_known_until_a_kind_has_run)
 {
     be_table_job(bench);
-    leave_run(bench, "", 0, 0, ACCEPTED "ffffffffffffffff");
-    workbench_meets(bench, BENCH_SCAN, 1, UINT_MAX, BENCH_FAIL);
-    assert_queued_again(bench);
-    assert_int_equal(bench->attempts, 0);
-    bench->script = is_to_wait;
-    assert_int_equal(attempt_id(bench, "r1", false).state, LEDGER_SUCCEEDED);
+    leave_run(bench, 0, 0, ACCEPTED "ffffffffffffffff");
+    fail_to_take_locks(bench);
+    assert_int_equal(play(bench, is_to_wait, "r1").state, LEDGER_SUCCEEDED);
 }
 
 BENCH_SCRIPT(closes)
@@ -2173,23 +1934,18 @@ VIRTUAL_BENCH_TEST(a_closed_job_takes_no_more_runs)
     struct err err;
 
     be_table_job(bench);
-    bench->script = closes;
-    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
-    assert_int_equal(lock_rows(bench), 1); /* its tables are closed */
-    result = attempt_id(bench, "r2", false);
+    play_to_end(bench, closes, "r1", LEDGER_SUCCEEDED, 1);
+    result = play(bench, closes, "r2");
     assert_int_equal(result.end, ATTEMPT_RUN_ENDED);
     assert_int_equal(result.state, LEDGER_FAILED);
     assert_non_null(strstr(result.err.text, "`finish` of run r1"));
-    assert_int_equal(bench->attempts, 1);
     assert_ok(ledger_reopen(bench->wrapped.inner, &other, slice_of(JOB)));
     assert_string_equal(workbench_state(bench, JOB, "r1"), "succeeded");
-    bench->script = works;
-    result = attempt_id(bench, "r3", false); /* its tables are closed still */
-    assert_int_equal(result.state, LEDGER_FAILED);
+    /* Its tables are closed still. */
+    assert_int_equal(play(bench, works, "r3").state, LEDGER_FAILED);
     assert_int_equal(bench->attempts, 1);
     assert_ok(locks_reopen(&tables, &err));
-    result = attempt_id(bench, "r4", false);
-    assert_int_equal(result.state, LEDGER_SUCCEEDED);
+    assert_int_equal(play(bench, works, "r4").state, LEDGER_SUCCEEDED);
 }
 
 /* Another run of the job ends by `finish` while this one takes its locks. */
@@ -2210,9 +1966,8 @@ BENCH_BETWEEN(closes_the_job)
 VIRTUAL_BENCH_TEST(a_job_closed_while_locks_are_taken_takes_no_more_runs)
 {
     be_table_job(bench);
-    bench->script = works;
     bench->between = closes_the_job;
-    assert_int_equal(attempt_id(bench, "r1", false).state, LEDGER_FAILED);
+    assert_int_equal(play(bench, works, "r1").state, LEDGER_FAILED);
     assert_int_equal(bench->attempts, 0);
 }
 
@@ -2222,9 +1977,8 @@ static const char *to_ask;
 BENCH_SCRIPT(stops_when_asked)
 {
     int64_t asked_ms = platform_boot_ms();
-    struct ledger_run *stored;
+    struct ledger_run *stored = read_run(bench);
 
-    stored = read_run(bench);
     stored->control = slice_of(to_ask);
     assert_ok(workbench_store_run(bench, stored));
     while (!run_stopping(run))
@@ -2243,22 +1997,27 @@ VIRTUAL_BENCH_TEST(who_works_acts_on_what_people_ask)
         {LEDGER_CONTROL_CANCEL, "cancelled", ATTEMPT_RUN_ENDED},
     };
 
-    bench->script = stops_when_asked;
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
         struct ledger_run *run;
 
         to_ask = cases[i].control;
-        workbench_put(bench, BENCH_QUEUE, "wake-up");
-        assert_int_equal(attempt(bench).end, cases[i].end);
-        assert_string_equal(
-            workbench_state(bench, JOB, "r1"), cases[i].run_state);
+        assert_int_equal(ring(bench, stops_when_asked).end, cases[i].end);
         /* Guarantee 1: then the message goes. */
-        assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
+        expect_left(bench, cases[i].run_state, 0, 0);
         run = read_run(bench);
         assert_int_equal(run->owner.len + run->control.len, 0);
-        run->state = LEDGER_QUEUED;
-        assert_ok(workbench_store_run(bench, run));
+        rewrite(bench, LEDGER_QUEUED, "", 0);
     }
+}
+
+VIRTUAL_BENCH_TEST(what_fails_is_in_the_job_s_failures_too)
+{
+    bench->job.failures = "failures";
+    assert_int_equal(play(bench, fails, "r1").end, ATTEMPT_RUN_ENDED);
+    bench->job.failures = NULL;
+    text_file_check("failures/" JOB "-r1.jsonl",
+        "{\"table\":\"Blogs\",\"PartitionKey\":\"p\",\"RowKey\":\"r\","
+        "\"reason\":\"cannot be converted\"}\n");
 }
 
 BENCH_SCRIPT(tells_all)
@@ -2272,36 +2031,20 @@ BENCH_SCRIPT(tells_all)
     return attempt_number <= 2 ? RUN_STOPPED : RUN_SUCCEEDED;
 }
 
-VIRTUAL_BENCH_TEST(what_fails_is_in_the_job_s_failures_too)
-{
-    static const char WANTED[] =
-        "{\"table\":\"Blogs\",\"PartitionKey\":\"p\",\"RowKey\":\"r\","
-        "\"reason\":\"cannot be converted\"}\n";
-
-    bench->job.failures = "failures";
-    bench->script = fails;
-    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
-    bench->job.failures = NULL;
-    text_file_check("failures/" JOB "-r1.jsonl", WANTED);
-}
-
 VIRTUAL_BENCH_TEST(what_the_kind_tells_is_in_the_ledger)
 {
-    struct ledger_run *run;
+    struct ledger_run *run =
+        expect_play(bench, tells_all, "r1", ATTEMPT_STOPPED, LEDGER_QUEUED);
 
-    bench->script = tells_all;
-    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_STOPPED);
-    run = read_run(bench);
     assert_true(slice_is(run->note, "nothing was selected"));
     assert_true(run->behind == 3);
     assert_true(run->caught_up_ticks == TICKS_1970 + 5);
     assert_int_equal(run->parent_found, 0);
     assert_true(run->share == 0.25);
     assert_int_equal(run->format, LEDGER_FORMAT);
-    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_STOPPED);
-    run = read_run(bench);
+    run = expect_play(bench, tells_all, "r1", ATTEMPT_STOPPED, LEDGER_QUEUED);
     assert_true(run->share >= 0 && run->share < 0.001);
-    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
-    run = read_run(bench);
+    run = expect_play(
+        bench, tells_all, "r1", ATTEMPT_RUN_ENDED, LEDGER_SUCCEEDED);
     assert_true(run->share > 0.999 && run->share < 1.001);
 }
