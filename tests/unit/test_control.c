@@ -12,17 +12,26 @@
 #include "worker/run/message.h"
 #include "worker/run/poison.h"
 
-/* What control_cancel() says beside: not looked at here. */
-static bool asked;
-
-static struct control_retried retried;
-static struct control_resumed resumed;
-
 #define JOB "delete-channel"
+#define ARGS "{\"channel\":\"Football\"}"
+#define HASH "0123456789abcdef"
+#define OTHER_HASH "fedcba9876543210"
+#define ALWAYS 1, UINT_MAX
 
 static struct slice names[] = {{"channel", 7}};
 static struct slice football[] = {{"Football", 8}};
 static struct slice tennis[] = {{"Tennis", 6}};
+
+/* ---- commands, of run r1 where no other is named ---- */
+
+/* What the last command has said. */
+static struct err err;
+static char new_id[QUEUE_ID_MAX + 1];
+static struct ledger_run *before;
+static bool asked;
+static struct control_retried retried;
+static struct control_resumed resumed;
+static char finishing[1024];
 
 static struct control_enqueue what(struct workbench *bench, size_t queue,
     const struct slice *values, const char *id)
@@ -33,106 +42,239 @@ static struct control_enqueue what(struct workbench *bench, size_t queue,
         .id = slice_of(id)};
 }
 
-VIRTUAL_BENCH_TEST(enqueued_is_on_the_queue_and_in_the_ledger)
+static enum tw_err place(
+    struct workbench *bench, const struct control_enqueue *order)
 {
-    struct control_enqueue order = what(bench, 0, football, NULL);
+    return control_enqueue(bench->store, order, new_id, &err);
+}
+
+static enum tw_err enqueue(struct workbench *bench)
+{
+    struct control_enqueue order = what(bench, 0, football, "r1");
+
+    return place(bench, &order);
+}
+
+static enum tw_err enqueue_later(struct workbench *bench, int64_t delay_s)
+{
+    struct control_enqueue order = what(bench, 0, football, "r1");
+
+    order.delay_s = delay_s;
+    return place(bench, &order);
+}
+
+static enum tw_err enqueue_bound(struct workbench *bench)
+{
+    struct control_enqueue order = what(bench, 1, football, NULL);
+
+    return place(bench, &order);
+}
+
+typedef enum tw_err asking_function(struct store *store, struct slice job,
+    struct slice id, struct ledger_run *ret, bool *ret_asked, struct err *err);
+
+static enum tw_err ask(struct workbench *bench, asking_function *function)
+{
+    asked = false;
+    before = workbench_new_run(bench);
+    return function(
+        bench->store, slice_of(JOB), slice_of("r1"), before, &asked, &err);
+}
+
+static enum tw_err cancel(struct workbench *bench)
+{
+    return ask(bench, control_cancel);
+}
+
+static enum tw_err pause_run(struct workbench *bench)
+{
+    return ask(bench, control_pause);
+}
+
+static enum tw_err resume(struct workbench *bench)
+{
+    return control_resume(
+        &bench->definition, slice_of(JOB), slice_of("r1"), &resumed, &err);
+}
+
+static enum tw_err finish(struct workbench *bench, bool now)
+{
+    struct buf done;
+    enum tw_err outcome;
+
+    buf_init(&done, sizeof(finishing) - 1);
+    outcome = control_finish(
+        &bench->definition, slice_of(JOB), slice_of("r1"), now, &done, &err);
+    (void)snprintf(finishing, sizeof(finishing), "%s", buf_text(&done));
+    buf_done(&done);
+    return outcome;
+}
+
+static enum tw_err retry_id(
+    struct workbench *bench, const char *job, const char *id)
+{
+    return control_retry(
+        &bench->definition, slice_of(job), slice_of(id), true, &retried, &err);
+}
+
+static enum tw_err retry(struct workbench *bench)
+{
+    return retry_id(bench, JOB, "r1");
+}
+
+static enum tw_err retry_of_many(struct workbench *bench)
+{
+    return control_retry(&bench->definition, slice_of(JOB), slice_of("r1"),
+        false, &retried, &err);
+}
+
+static enum tw_err drop(struct workbench *bench)
+{
+    return control_drop(bench->store, slice_of(JOB), slice_of("r1"), &err);
+}
+
+/* The last command's outcome, and what it says. */
+static void expect_said(
+    enum tw_err outcome, enum tw_err wanted, const char *text)
+{
+    assert_int_equal(outcome, wanted);
+    assert_string_equal(err.text, text);
+}
+
+/* The same: only a part of what it says. */
+static void expect_named(
+    enum tw_err outcome, enum tw_err wanted, const char *part)
+{
+    assert_int_equal(outcome, wanted);
+    assert_non_null(strstr(err.text, part));
+}
+
+/* ---- the ledger and the queues ---- */
+
+static struct ledger_run *read_run(struct workbench *bench)
+{
+    return workbench_stored(bench, JOB, "r1");
+}
+
+static void store_run(struct workbench *bench, struct ledger_run *run)
+{
+    assert_ok(workbench_store_run(bench, run));
+}
+
+/* Write the run in a state, as somebody else would. */
+static void set_state(struct workbench *bench, enum ledger_state state)
+{
+    struct ledger_run *run = read_run(bench);
+
+    run->state = state;
+    run->updated_ticks = TICKS_1970 + 5;
+    store_run(bench, run);
+}
+
+static int64_t messages(struct workbench *bench)
+{
+    return workbench_count(bench, BENCH_QUEUE) +
+           workbench_count(bench, BENCH_BOUND);
+}
+
+static int64_t copies(struct workbench *bench)
+{
+    return workbench_count(bench, BENCH_QUEUE "-poison");
+}
+
+/* What run r1 is in the ledger, and how many messages both queues have. */
+static void expect_left(
+    struct workbench *bench, const char *state, int64_t count)
+{
+    assert_string_equal(workbench_state(bench, JOB, "r1"), state);
+    assert_int_equal(messages(bench), count);
+}
+
+static void expect_hidden(struct workbench *bench, const char *queue)
+{
+    struct messages taken;
+
+    messages_init(&taken);
+    assert_ok(store_queue_get(
+        bench->store, &(struct exchange){0}, queue, 1, 30, &taken));
+    assert_int_equal(taken.count, 0);
+    messages_done(&taken);
+}
+
+/* The next message of the queue is of that run and has that argument. */
+static void expect_message(
+    struct workbench *bench, const char *id, struct slice value)
+{
     struct messages taken;
     struct request request;
-    struct ledger_run *run;
     struct arena arena;
-    struct err err;
-    char id[129];
 
-    assert_ok(control_enqueue(bench->store, &order, id, &err));
-    assert_int_equal(strlen(id), 32);
-    run = workbench_stored(bench, JOB, id);
-    assert_int_equal(run->state, LEDGER_QUEUED);
-    assert_true(slice_is(run->args, "{\"channel\":\"Football\"}"));
-    assert_true(run->requested_ticks > 0);
-    assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 1);
     messages_init(&taken);
     arena_init(&arena);
     (void)workbench_take(bench, BENCH_QUEUE, &taken);
     assert_ok(message_read(&bench->queues[0], &bench->jobs, taken.list[0].text,
         &arena, &request, &err));
     assert_true(slice_is(request.id, id));
-    assert_true(slice_is(request.args.values[0], "Football"));
+    assert_true(slice_equal(request.args.values[0], value));
     arena_done(&arena);
     messages_done(&taken);
 }
 
+/* ---- enqueue ---- */
+
+VIRTUAL_BENCH_TEST(enqueued_is_on_the_queue_and_in_the_ledger)
+{
+    struct control_enqueue order = what(bench, 0, football, NULL);
+    struct ledger_run *run;
+
+    assert_ok(place(bench, &order));
+    assert_int_equal(strlen(new_id), 32);
+    run = workbench_stored(bench, JOB, new_id);
+    assert_int_equal(run->state, LEDGER_QUEUED);
+    assert_true(slice_is(run->args, ARGS));
+    assert_true(run->requested_ticks > 0);
+    assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 1);
+    expect_message(bench, new_id, football[0]);
+}
+
 VIRTUAL_BENCH_TEST(on_a_bound_queue_the_body_is_the_argument)
 {
-    struct control_enqueue order = what(bench, 1, football, NULL);
     struct messages taken;
-    struct err err;
-    char id[129];
 
     bench->queues[1].base64 = true;
-    assert_ok(control_enqueue(bench->store, &order, id, &err));
+    assert_ok(enqueue_bound(bench));
     messages_init(&taken);
     (void)workbench_take(bench, BENCH_BOUND, &taken);
     assert_true(slice_is(taken.list[0].text, "Rm9vdGJhbGw="));
-    assert_true(slice_is(taken.list[0].id, id));
+    assert_true(slice_is(taken.list[0].id, new_id));
     messages_done(&taken);
-    assert_string_equal(workbench_state(bench, JOB, id), "queued");
+    assert_string_equal(workbench_state(bench, JOB, new_id), "queued");
 }
 
 /* U+FFFF: XML, in which a queue carries texts, has no such character. */
 static struct slice noncharacter[] = {{"a\xef\xbf\xbf", 4}};
 
-static void expect_message_of_noncharacter(struct workbench *bench)
-{
-    struct messages taken;
-    struct request request;
-    struct arena arena;
-    struct err err;
-
-    messages_init(&taken);
-    arena_init(&arena);
-    (void)workbench_take(bench, BENCH_QUEUE, &taken);
-    assert_int_equal(taken.count, 1);
-    assert_ok(message_read(&bench->queues[0], &bench->jobs, taken.list[0].text,
-        &arena, &request, &err));
-    assert_true(slice_is(request.id, "r1"));
-    assert_true(slice_equal(request.args.values[0], noncharacter[0]));
-    arena_done(&arena);
-    messages_done(&taken);
-}
-
 VIRTUAL_BENCH_TEST(a_text_that_no_queue_carries_is_put_as_base64)
 {
     struct control_enqueue order = what(bench, 0, noncharacter, "r1");
-    struct ledger_run *run;
-    struct err err = {""};
-    char id[129];
 
-    assert_ok(control_enqueue(bench->store, &order, id, &err));
-    expect_message_of_noncharacter(bench);
-    run = workbench_stored(bench, JOB, "r1");
-    run->state = LEDGER_PAUSED;
-    assert_ok(workbench_store_run(bench, run));
-    assert_ok(control_resume(
-        &bench->definition, slice_of(JOB), slice_of("r1"), &resumed, &err));
-    expect_message_of_noncharacter(bench);
-    run = workbench_stored(bench, JOB, "r1");
-    run->state = LEDGER_FAILED;
-    assert_ok(workbench_store_run(bench, run));
-    assert_ok(control_retry(&bench->definition, slice_of(JOB), slice_of("r1"),
-        true, &retried, &err));
-    expect_message_of_noncharacter(bench);
+    assert_ok(place(bench, &order));
+    expect_message(bench, "r1", noncharacter[0]);
+    set_state(bench, LEDGER_PAUSED);
+    assert_ok(resume(bench));
+    expect_message(bench, "r1", noncharacter[0]);
+    set_state(bench, LEDGER_FAILED);
+    assert_ok(retry(bench));
+    expect_message(bench, "r1", noncharacter[0]);
 }
 
 /* Base64 would be another argument. */
 VIRTUAL_BENCH_TEST(an_argument_that_no_queue_carries_is_refused)
 {
     struct control_enqueue order = what(bench, 1, noncharacter, NULL);
-    struct err err;
-    char id[129];
 
     bench->queues[1].base64 = false;
-    assert_int_equal(
-        control_enqueue(bench->store, &order, id, &err), TW_INVALID);
+    assert_int_equal(place(bench, &order), TW_INVALID);
     assert_int_equal(workbench_count(bench, BENCH_BOUND), 0);
 }
 
@@ -140,166 +282,109 @@ VIRTUAL_BENCH_TEST(an_open_run_accepts_deletes_from_now_on)
 {
     static const bool accepts[] = {false, true, false};
     struct control_enqueue order = what(bench, 0, football, "r1");
-    struct err err;
-    char id[129];
 
     for (size_t i = 0; TEST_EACH(i, accepts); i++) {
         order.accept_deletes = accepts[i];
-        assert_ok(control_enqueue(bench->store, &order, id, &err));
-        assert_int_equal(
-            workbench_stored(bench, JOB, "r1")->accept_deletes, i > 0);
+        assert_ok(place(bench, &order));
+        assert_int_equal(read_run(bench)->accept_deletes, i > 0);
     }
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 3);
 }
 
 VIRTUAL_BENCH_TEST(an_open_id_is_rung_again_and_another_one_is_not)
 {
-    struct control_enqueue order = what(bench, 0, football, "r1");
-    struct ledger_run *before;
-    struct err err;
-    char id[129];
+    struct control_enqueue other = what(bench, 0, tennis, "r1");
 
-    assert_ok(control_enqueue(bench->store, &order, id, &err));
-    assert_ok(control_enqueue(bench->store, &order, id, &err));
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 2);
-    order = what(bench, 0, tennis, "r1");
-    assert_int_equal(
-        control_enqueue(bench->store, &order, id, &err), TW_CONFLICT);
-    assert_non_null(strstr(err.text, "other arguments"));
-    before = workbench_new_run(bench);
-    assert_ok(control_cancel(
-        bench->store, slice_of(JOB), slice_of("r1"), before, &asked, &err));
-    order = what(bench, 0, football, "r1");
-    assert_int_equal(
-        control_enqueue(bench->store, &order, id, &err), TW_CONFLICT);
-    assert_non_null(strstr(err.text, "cancelled"));
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 2);
+    assert_ok(enqueue(bench));
+    assert_ok(enqueue(bench));
+    expect_left(bench, "queued", 2);
+    expect_named(place(bench, &other), TW_CONFLICT, "other arguments");
+    assert_ok(cancel(bench));
+    expect_named(enqueue(bench), TW_CONFLICT, "cancelled");
+    expect_left(bench, "cancelled", 2);
 }
 
 /* A worker would receive the message, and leave the run as it is. */
 VIRTUAL_BENCH_TEST(an_id_that_is_paused_or_being_cancelled_is_not_rung)
 {
-    struct control_enqueue order = what(bench, 0, football, "r1");
     struct ledger_run *run;
-    struct err err;
-    char id[129];
 
-    assert_ok(control_enqueue(bench->store, &order, id, &err));
-    assert_ok(control_pause(bench->store, slice_of(JOB), slice_of("r1"),
-        workbench_new_run(bench), &asked, &err));
-    assert_int_equal(
-        control_enqueue(bench->store, &order, id, &err), TW_CONFLICT);
-    assert_non_null(strstr(err.text, "`resume`"));
-    run = workbench_stored(bench, JOB, "r1");
+    assert_ok(enqueue(bench));
+    assert_ok(pause_run(bench));
+    expect_named(enqueue(bench), TW_CONFLICT, "`resume`");
+    run = read_run(bench);
     run->state = LEDGER_RUNNING;
     run->control = slice_of(LEDGER_CONTROL_CANCEL);
-    assert_ok(workbench_store_run(bench, run));
-    assert_int_equal(
-        control_enqueue(bench->store, &order, id, &err), TW_CONFLICT);
-    assert_non_null(strstr(err.text, "being cancelled"));
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
+    store_run(bench, run);
+    expect_named(enqueue(bench), TW_CONFLICT, "being cancelled");
+    expect_left(bench, "running", 1);
 }
 
 VIRTUAL_BENCH_TEST(a_delay_hides_message_and_run)
 {
-    struct control_enqueue order = what(bench, 0, football, "r1");
-    struct exchange exchange = {0};
-    struct messages taken;
     struct ledger_run *run;
-    struct err err;
-    char id[129];
 
-    order.delay_s = 300;
-    assert_ok(control_enqueue(bench->store, &order, id, &err));
-    messages_init(&taken);
-    assert_ok(
-        store_queue_get(bench->store, &exchange, BENCH_QUEUE, 1, 30, &taken));
-    assert_int_equal(taken.count, 0);
+    assert_ok(enqueue_later(bench, 300));
+    expect_hidden(bench, BENCH_QUEUE);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
-    messages_done(&taken);
-    run = workbench_stored(bench, JOB, "r1");
+    run = read_run(bench);
     assert_true(run->resumes_ticks == run->requested_ticks + 300 * TICKS_PER_S);
 }
 
 /* Pruning must know of every message that may come after the run's end. */
 VIRTUAL_BENCH_TEST(the_ledger_knows_how_long_a_message_is_hidden)
 {
-    struct control_enqueue order = what(bench, 0, football, "r1");
-    struct ledger_run *run, *before = workbench_new_run(bench);
+    struct ledger_run *run;
     int64_t first_ticks;
-    struct err err;
-    char id[129];
 
-    order.delay_s = 300;
-    assert_ok(control_enqueue(bench->store, &order, id, &err));
-    run = workbench_stored(bench, JOB, "r1");
+    assert_ok(enqueue_later(bench, 300));
+    run = read_run(bench);
     first_ticks = run->resumes_ticks;
     assert_true(run->message_until_ticks == first_ticks);
-    order.delay_s = 5;
-    assert_ok(control_enqueue(bench->store, &order, id, &err));
-    run = workbench_stored(bench, JOB, "r1");
-    assert_true(run->message_until_ticks == first_ticks);
-    order.delay_s = 900;
-    assert_ok(control_enqueue(bench->store, &order, id, &err));
-    run = workbench_stored(bench, JOB, "r1");
+    assert_ok(enqueue_later(bench, 5));
+    assert_true(read_run(bench)->message_until_ticks == first_ticks);
+    assert_ok(enqueue_later(bench, 900));
+    run = read_run(bench);
     assert_true(run->message_until_ticks >= first_ticks + 600 * TICKS_PER_S);
     assert_true(run->resumes_ticks == first_ticks);
     run->message_until_ticks = 0;
-    assert_ok(workbench_store_run(bench, run));
-    assert_ok(control_pause(
-        bench->store, slice_of(JOB), slice_of("r1"), before, &asked, &err));
-    run = workbench_stored(bench, JOB, "r1");
-    assert_true(run->message_until_ticks == first_ticks);
+    store_run(bench, run);
+    assert_ok(pause_run(bench));
+    assert_true(read_run(bench)->message_until_ticks == first_ticks);
 }
 
 /* The put of a further message has failed: the run stays. */
 VIRTUAL_BENCH_TEST(a_known_run_is_not_withdrawn)
 {
-    struct control_enqueue order = what(bench, 0, football, "r1");
-    struct err err;
-    char id[129];
-
-    assert_ok(control_enqueue(bench->store, &order, id, &err));
-    order.delay_s = 900;
-    workbench_meets(bench, BENCH_PUT, 1, UINT_MAX, BENCH_REFUSE);
-    assert_int_equal(
-        control_enqueue(bench->store, &order, id, &err), TW_REFUSED);
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
+    assert_ok(enqueue(bench));
+    workbench_meets(bench, BENCH_PUT, ALWAYS, BENCH_REFUSE);
+    assert_int_equal(enqueue_later(bench, 900), TW_REFUSED);
+    expect_left(bench, "queued", 1);
 }
 
 VIRTUAL_BENCH_TEST(cancel_says_what_it_met)
 {
-    struct control_enqueue order = what(bench, 0, football, "r1");
-    struct ledger_run *before = workbench_new_run(bench);
-    struct err err;
-    char id[129];
-
-    assert_int_equal(control_cancel(bench->store, slice_of(JOB), slice_of("r1"),
-                         before, &asked, &err),
-        TW_NOT_FOUND);
-    assert_ok(control_enqueue(bench->store, &order, id, &err));
-    assert_ok(control_cancel(
-        bench->store, slice_of(JOB), slice_of("r1"), before, &asked, &err));
+    assert_int_equal(cancel(bench), TW_NOT_FOUND);
+    assert_ok(enqueue(bench));
+    assert_ok(cancel(bench));
     assert_int_equal(before->state, LEDGER_QUEUED);
     assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 0);
-    assert_int_equal(control_cancel(bench->store, slice_of(JOB), slice_of("r1"),
-                         before, &asked, &err),
-        TW_CONFLICT);
+    assert_int_equal(cancel(bench), TW_CONFLICT);
     assert_int_equal(before->state, LEDGER_CANCELLED);
 }
+
+/* ---- retry and drop ---- */
 
 /* A run that has failed, with its copy in the poison queue. */
 static void leave_failed(struct workbench *bench)
 {
-    struct exchange exchange = {0};
+    struct ledger_run *run = workbench_football(bench, "r1");
     struct messages put;
-    struct ledger_run *run;
 
     workbench_put(bench, BENCH_QUEUE "-poison", "another's");
     messages_init(&put);
-    assert_ok(store_queue_put(bench->wrapped.inner, &exchange,
+    assert_ok(store_queue_put(bench->wrapped.inner, &(struct exchange){0},
         BENCH_QUEUE "-poison", slice_of("copy"), 0, &put));
-    run = workbench_football(bench, "r1");
     run->state = LEDGER_FAILED;
     run->queue = slice_of(BENCH_QUEUE);
     run->checkpoint = slice_of("{\"at\":1}");
@@ -311,21 +396,17 @@ static void leave_failed(struct workbench *bench)
     run->poison_id = put.list[0].id;
     run->poison_receipt = put.list[0].pop_receipt;
     run->ending = slice_of("5 failed no"); /* an older version has kept it */
-    exchange = (struct exchange){0};
-    assert_ok(workbench_store_run(bench, run));
+    store_run(bench, run);
     messages_done(&put);
 }
 
 VIRTUAL_BENCH_TEST(retry_keeps_checkpoint_and_time_of_request)
 {
-    struct messages wake_up;
     struct ledger_run *run;
-    struct err err;
 
     leave_failed(bench);
-    assert_ok(control_retry(&bench->definition, slice_of(JOB), slice_of("r1"),
-        true, &retried, &err));
-    run = workbench_stored(bench, JOB, "r1");
+    assert_ok(retry(bench));
+    run = read_run(bench);
     assert_int_equal(run->state, LEDGER_QUEUED);
     assert_true(slice_is(run->checkpoint, "{\"at\":1}"));
     assert_true(run->requested_ticks == TICKS_1970 + 77);
@@ -336,32 +417,25 @@ VIRTUAL_BENCH_TEST(retry_keeps_checkpoint_and_time_of_request)
     assert_true(run->poison_id.len > 0); /* known, as one that is no copy now */
     assert_true(run->finished_ticks == 0);
     assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 1);
-    messages_init(&wake_up);
-    (void)workbench_take(bench, BENCH_QUEUE, &wake_up);
-    assert_true(slice_is(wake_up.list[0].text,
-        "{\"job\":\"delete-channel\",\"args\":{\"channel\":\"Football\"},"
-        "\"id\":\"r1\"}"));
-    messages_done(&wake_up);
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
+    workbench_consume(bench, BENCH_QUEUE,
+        "{\"job\":\"delete-channel\",\"args\":" ARGS ",\"id\":\"r1\"}");
+    assert_int_equal(copies(bench), 1);
 }
 
 /* Rule A4: a retry may come within 30 s of the crash. */
 VIRTUAL_BENCH_TEST(retry_keeps_that_the_last_owner_crashed)
 {
     static const int32_t SILENT[] = {0, 1, 7};
-    struct ledger_run *run;
-    struct err err;
 
     leave_failed(bench);
     for (size_t i = 0; TEST_EACH(i, SILENT); i++) {
-        run = workbench_stored(bench, JOB, "r1");
+        struct ledger_run *run = read_run(bench);
+
         run->state = LEDGER_FAILED;
         run->silent = SILENT[i];
-        assert_ok(workbench_store_run(bench, run));
-        assert_ok(control_retry(&bench->definition, slice_of(JOB),
-            slice_of("r1"), true, &retried, &err));
-        run = workbench_stored(bench, JOB, "r1");
-        assert_int_equal(run->silent, SILENT[i] > 0);
+        store_run(bench, run);
+        assert_ok(retry(bench));
+        assert_int_equal(read_run(bench)->silent, SILENT[i] > 0);
     }
 }
 
@@ -369,15 +443,13 @@ VIRTUAL_BENCH_TEST(retry_keeps_that_the_last_owner_crashed)
 VIRTUAL_BENCH_TEST(retry_accepts_no_deletes)
 {
     struct ledger_run *run;
-    struct err err;
 
     leave_failed(bench);
-    run = workbench_stored(bench, JOB, "r1");
+    run = read_run(bench);
     run->accept_deletes = true;
-    assert_ok(workbench_store_run(bench, run));
-    assert_ok(control_retry(&bench->definition, slice_of(JOB), slice_of("r1"),
-        true, &retried, &err));
-    assert_false(workbench_stored(bench, JOB, "r1")->accept_deletes);
+    store_run(bench, run);
+    assert_ok(retry(bench));
+    assert_false(read_run(bench)->accept_deletes);
 }
 
 /* Does run r1 accept deletes when it receives a message of that time that says
@@ -389,7 +461,6 @@ static bool accepts_deletes_of(struct workbench *bench, int64_t inserted_ticks)
     struct lease_request wish = workbench_wish(bench, "r1");
     struct lease lease;
     enum tw_err outcome;
-    struct err err;
     bool accepts;
 
     wish.message = &message;
@@ -408,63 +479,36 @@ static bool accepts_deletes_of(struct workbench *bench, int64_t inserted_ticks)
 VIRTUAL_BENCH_TEST(a_message_sent_before_retry_accepts_no_deletes)
 {
     int64_t sent_ticks = platform_wall_ticks();
-    struct err err;
 
     leave_failed(bench);
     virtual_sleep(60000);
-    assert_ok(control_retry(&bench->definition, slice_of(JOB), slice_of("r1"),
-        true, &retried, &err));
+    assert_ok(retry(bench));
     assert_false(accepts_deletes_of(bench, sent_ticks));
     virtual_sleep(60000);
     assert_true(accepts_deletes_of(bench, platform_wall_ticks()));
 }
 
-/* It became `queued`, and its copy was deleted: no worker executed it, and
- * monitoring did not see it. */
-VIRTUAL_BENCH_TEST(a_failed_run_without_its_job_stays_failed_with_its_copy)
-{
-    struct err err;
-
-    leave_failed(bench);
-    bench->jobs.count = 0;
-    assert_int_equal(control_retry(&bench->definition, slice_of(JOB),
-                         slice_of("r1"), true, &retried, &err),
-        TW_NOT_FOUND);
-    assert_true(retried.unserved);
-    assert_non_null(strstr(err.text, "stays failed: job delete-channel is not "
-                                     "in the configuration"));
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "failed");
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 2);
-}
-
 /* Only `run` can execute the run. Cancelled, it needs the copy no more. */
 VIRTUAL_BENCH_TEST(a_retried_run_that_no_queue_serves_keeps_its_copy)
 {
-    struct ledger_run *before = workbench_new_run(bench);
-    struct err err;
-
     leave_failed(bench);
     bench->setup.queue_count = 0;
-    assert_int_equal(control_retry(&bench->definition, slice_of(JOB),
-                         slice_of("r1"), true, &retried, &err),
-        TW_NOT_FOUND);
+    expect_named(retry(bench), TW_NOT_FOUND, "run delete-channel --id r1");
     assert_true(retried.unserved);
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 2);
-    assert_ok(control_cancel(
-        bench->store, slice_of(JOB), slice_of("r1"), before, &asked, &err));
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
+    expect_left(bench, "queued", 0);
+    assert_int_equal(copies(bench), 2);
+    assert_ok(cancel(bench));
+    assert_int_equal(copies(bench), 1);
 }
 
 VIRTUAL_BENCH_TEST(drop_takes_the_copy_and_leaves_the_reason)
 {
     struct ledger_run *run;
-    struct err err;
 
     leave_failed(bench);
-    assert_ok(control_drop(bench->store, slice_of(JOB), slice_of("r1"), &err));
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
-    run = workbench_stored(bench, JOB, "r1");
+    assert_ok(drop(bench));
+    assert_int_equal(copies(bench), 1);
+    run = read_run(bench);
     assert_int_equal(run->state, LEDGER_CANCELLED);
     assert_true(slice_is(run->error, "no"));
     assert_true(run->finished_ticks == TICKS_1970 + 99);
@@ -474,276 +518,169 @@ VIRTUAL_BENCH_TEST(drop_takes_the_copy_and_leaves_the_reason)
 /* It was said to be dropped, and the next retry of all ran it. */
 VIRTUAL_BENCH_TEST(what_was_dropped_is_neither_retried_nor_dropped_again)
 {
-    struct err err;
+    static const char SAYS[] = "run delete-channel/r1 is cancelled";
 
     leave_failed(bench);
-    assert_ok(control_drop(bench->store, slice_of(JOB), slice_of("r1"), &err));
-    assert_int_equal(control_retry(&bench->definition, slice_of(JOB),
-                         slice_of("r1"), true, &retried, &err),
-        TW_CONFLICT);
-    assert_string_equal(err.text, "run delete-channel/r1 is cancelled");
-    assert_int_equal(
-        control_drop(bench->store, slice_of(JOB), slice_of("r1"), &err),
-        TW_CONFLICT);
-    assert_string_equal(err.text, "run delete-channel/r1 is cancelled");
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
-}
-
-BENCH_FAULT(fails_deletes)
-{
-    return call == BENCH_DELETE ? BENCH_FAIL : BENCH_PASS;
-}
-
-BENCH_FAULT(fails_batches)
-{
-    return call == BENCH_BATCH ? BENCH_FAIL : BENCH_PASS;
+    assert_ok(drop(bench));
+    expect_said(retry(bench), TW_CONFLICT, SAYS);
+    expect_said(drop(bench), TW_CONFLICT, SAYS);
+    assert_int_equal(messages(bench), 0);
 }
 
 /* The ledger had forgotten a copy that was still in the poison queue, where
  * nothing would ever take it away. */
 VIRTUAL_BENCH_TEST(a_drop_that_is_cut_off_can_be_asked_for_again)
 {
-    struct err err;
+    static const enum bench_call FAILING[] = {BENCH_DELETE, BENCH_BATCH};
 
     leave_failed(bench);
-    bench->fault = fails_deletes;
-    assert_int_not_equal(
-        control_drop(bench->store, slice_of(JOB), slice_of("r1"), &err), TW_OK);
-    bench->fault = fails_batches;
-    assert_int_not_equal(
-        control_drop(bench->store, slice_of(JOB), slice_of("r1"), &err), TW_OK);
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
-    bench->fault = NULL;
-    assert_ok(control_drop(bench->store, slice_of(JOB), slice_of("r1"), &err));
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
+    for (size_t i = 0; TEST_EACH(i, FAILING); i++) {
+        workbench_meets(bench, FAILING[i], ALWAYS, BENCH_FAIL);
+        assert_int_equal(drop(bench), TW_BUSY);
+        bench->fate_count = 0;
+    }
+    assert_int_equal(copies(bench), 1);
+    assert_ok(drop(bench));
+    assert_int_equal(copies(bench), 1);
 }
 
-/* A message with that text is poisoned, of job as far as that could be told,
- * and retried: what is on the queue then is taken. */
-static void retry_unread(struct workbench *bench, const char *job,
-    const char *text, int64_t inserted_ticks, char id[QUEUE_ID_MAX + 1],
-    struct messages *taken)
-{
-    struct lease_message message = {
-        .queue = BENCH_QUEUE, .inserted_ticks = inserted_ticks};
-    struct err err;
+/* ---- refused messages ---- */
 
+/* A message of queue "work" with that text is poisoned, of job as far as that
+ * could be told. id gets its id. */
+static void poison(struct workbench *bench, const char *job, const char *text,
+    int64_t inserted_s, char id[QUEUE_ID_MAX + 1])
+{
+    struct lease_message message;
+    struct messages taken;
+
+    messages_init(&taken);
     (void)snprintf(
         id, QUEUE_ID_MAX + 1, "%s", workbench_put(bench, BENCH_QUEUE, text));
-    message.sent_ms = workbench_take(bench, BENCH_QUEUE, taken);
-    message.id = taken->list[0].id;
-    message.pop_receipt = taken->list[0].pop_receipt;
-    message.text = taken->list[0].text;
+    message = workbench_receive(bench, BENCH_QUEUE, &taken);
+    message.inserted_ticks = TICKS_1970 + inserted_s * TICKS_PER_S;
     assert_ok(poison_message(
         bench->store, job, &bench->queues[0], &message, 60, "no", &err));
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
-    assert_ok(control_retry(
-        &bench->definition, slice_of(job), slice_of(id), true, &retried, &err));
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 0);
-    assert_string_equal(workbench_state(bench, job, id), "cancelled");
-    (void)workbench_take(bench, BENCH_QUEUE, taken);
-}
-
-VIRTUAL_BENCH_TEST(an_unreadable_message_is_put_back_as_it_was)
-{
-    struct messages taken;
-    char id[QUEUE_ID_MAX + 1];
-
-    messages_init(&taken);
-    retry_unread(bench, LEDGER_UNREADABLE, "not json", TICKS_1970, id, &taken);
-    assert_true(slice_is(taken.list[0].text, "not json"));
+    assert_int_equal(copies(bench), 1);
     messages_done(&taken);
 }
 
-#define CHANNEL_MESSAGE                                                        \
-    "{\"job\":\"delete-channel\",\"args\":{\"channel\":\"Football\"}"
+#define CHANNEL_MESSAGE "{\"job\":\"delete-channel\",\"args\":" ARGS
+#define JSON_BODY CHANNEL_MESSAGE "}"
 
 /* Its request became one of now, so that a parent that was made since went;
  * and another run, so that one that had been done was done again. */
 VIRTUAL_BENCH_TEST(a_retried_message_is_still_the_same_request)
 {
-    struct messages taken;
     char id[QUEUE_ID_MAX + 1], *expected;
 
-    messages_init(&taken);
-    retry_unread(bench, LEDGER_UNREADABLE, CHANNEL_MESSAGE "}",
-        TICKS_1970 + 77 * TICKS_PER_S, id, &taken);
+    poison(bench, LEDGER_UNREADABLE, JSON_BODY, 77, id);
+    assert_ok(retry_id(bench, LEDGER_UNREADABLE, id));
+    assert_int_equal(copies(bench), 0);
+    assert_string_equal(
+        workbench_state(bench, LEDGER_UNREADABLE, id), "cancelled");
     expected = mem_format(CHANNEL_MESSAGE
         ",\"id\":\"%s\",\"at\":\"1970-01-01T00:01:17.0000000Z\"}",
         id);
-    assert_true(slice_is(taken.list[0].text, expected));
+    workbench_consume(bench, BENCH_QUEUE, expected);
     mem_free(expected);
-    messages_done(&taken);
-}
-
-/* Its entity has the id: a run of that id would be cancelled already. */
-VIRTUAL_BENCH_TEST(a_retried_message_of_a_known_job_gets_another_id)
-{
-    struct messages taken;
-    char id[QUEUE_ID_MAX + 1];
-
-    messages_init(&taken);
-    retry_unread(bench, JOB, CHANNEL_MESSAGE "}", TICKS_1970 + 77 * TICKS_PER_S,
-        id, &taken);
-    assert_true(slice_is(taken.list[0].text,
-        CHANNEL_MESSAGE ",\"at\":\"1970-01-01T00:01:17.0000000Z\"}"));
-    messages_done(&taken);
 }
 
 VIRTUAL_BENCH_TEST(a_poisoned_message_that_comes_again_only_goes)
 {
-    struct lease_message message = {.queue = BENCH_QUEUE};
+    struct lease_message message;
     struct messages taken;
-    struct err err;
 
     messages_init(&taken);
     workbench_put(bench, BENCH_QUEUE, "not json");
-    message.sent_ms = workbench_take(bench, BENCH_QUEUE, &taken);
-    message.id = taken.list[0].id;
-    message.pop_receipt = taken.list[0].pop_receipt;
-    message.text = taken.list[0].text;
+    message = workbench_receive(bench, BENCH_QUEUE, &taken);
     for (int i = 0; i < 2; i++)
         assert_ok(poison_message(bench->store, LEDGER_UNREADABLE,
             &bench->queues[0], &message, 60, "not JSON", &err));
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
+    assert_int_equal(copies(bench), 1);
     messages_done(&taken);
-}
-
-BENCH_FAULT(loses_first_batch)
-{
-    return call == BENCH_BATCH && n == 1 ? BENCH_LOSE_ANSWER : BENCH_PASS;
 }
 
 VIRTUAL_BENCH_TEST(a_lost_answer_is_read_back)
 {
-    struct ledger_run *before;
-    struct err err;
-
     leave_failed(bench);
-    bench->fault = loses_first_batch;
-    assert_ok(control_retry(&bench->definition, slice_of(JOB), slice_of("r1"),
-        true, &retried, &err));
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
-    before = workbench_new_run(bench);
-    assert_ok(control_cancel(
-        bench->store, slice_of(JOB), slice_of("r1"), before, &asked, &err));
+    workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_LOSE_ANSWER);
+    assert_ok(retry(bench));
+    expect_left(bench, "queued", 1);
+    assert_ok(cancel(bench));
 }
 
 /* ---- what the store says on the way ---- */
 
-static bool is_there(struct workbench *bench, const char *id)
-{
-    struct ledger_run run;
-    bool there;
-
-    ledger_run_init(&run);
-    there = workbench_run(bench, JOB, id, &run);
-    ledger_run_done(&run);
-    return there;
-}
-
-#define ALWAYS 1, UINT_MAX
-
-static enum tw_err enqueue(struct workbench *bench, struct err *err)
-{
-    struct control_enqueue order = what(bench, 0, football, "r1");
-    char id[129];
-
-    return control_enqueue(bench->store, &order, id, err);
-}
-
 VIRTUAL_BENCH_TEST(where_no_ledger_can_be_made_nothing_is_enqueued)
 {
-    struct err err;
-
     workbench_meets(bench, BENCH_BATCH, ALWAYS, BENCH_GONE);
     workbench_meets(bench, BENCH_CREATE, ALWAYS, BENCH_REFUSE);
-    assert_int_equal(enqueue(bench, &err), TW_REFUSED);
-    assert_string_equal(err.text, "the key is wrong");
+    expect_said(enqueue(bench), TW_REFUSED, "the key is wrong");
     assert_int_equal(bench->calls[BENCH_PUT], 0);
 }
 
 VIRTUAL_BENCH_TEST(a_ledger_that_is_missing_is_made)
 {
-    struct err err;
-
     workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_GONE);
-    assert_ok(enqueue(bench, &err));
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
+    assert_ok(enqueue(bench));
+    expect_left(bench, "queued", 1);
 }
 
 VIRTUAL_BENCH_TEST(a_queue_that_cannot_be_made_is_said)
 {
-    struct err err;
-
     workbench_meets(bench, BENCH_CREATE, ALWAYS, BENCH_REFUSE);
-    assert_int_equal(enqueue(bench, &err), TW_REFUSED);
+    expect_said(enqueue(bench), TW_REFUSED, "the key is wrong");
     assert_int_equal(bench->calls[BENCH_PUT], 1);
 }
 
 /* Made or not: it may be made again. */
 VIRTUAL_BENCH_TEST(a_queue_whose_making_had_no_answer_is_made_again)
 {
-    static const enum bench_fault FAULTS[] = {
-        BENCH_LOSE_REQUEST, BENCH_LOSE_ANSWER};
-    struct err err;
+    static const struct {
+        const char *queue;
+        enum bench_fault fault;
+    } CASES[] = {{"first", BENCH_LOSE_REQUEST}, {"second", BENCH_LOSE_ANSWER}};
 
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; TEST_EACH(i, CASES); i++) {
         struct control_enqueue order = what(bench, 0, football, NULL);
-        char id[129];
 
-        bench->queues[0].name = i == 0 ? "first" : "second";
-        bench->fate_count = 0;
-        workbench_meets(bench, BENCH_CREATE, 1, 1, FAULTS[i]);
-        assert_ok(control_enqueue(bench->store, &order, id, &err));
-        assert_int_equal(workbench_count(bench, bench->queues[0].name), 1);
+        bench->queues[0].name = CASES[i].queue;
+        workbench_meets(bench, BENCH_CREATE, 1, 1, CASES[i].fault);
+        assert_ok(place(bench, &order));
+        assert_int_equal(workbench_count(bench, CASES[i].queue), 1);
     }
 }
 
 /* It had been told that it is refused, and a worker found its entity. */
 VIRTUAL_BENCH_TEST(what_is_refused_is_not_in_the_ledger)
 {
-    struct err err;
-
     workbench_meets(bench, BENCH_PUT, 1, 1, BENCH_REFUSE);
-    assert_int_equal(enqueue(bench, &err), TW_REFUSED);
-    assert_string_equal(err.text, "the key is wrong");
-    assert_false(is_there(bench, "r1"));
+    expect_said(enqueue(bench), TW_REFUSED, "the key is wrong");
+    expect_left(bench, "none", 0);
     assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 0);
-    assert_ok(enqueue(bench, &err));
+    assert_ok(enqueue(bench));
     workbench_meets(bench, BENCH_PUT, 1, 1, BENCH_REFUSE);
-    assert_int_equal(enqueue(bench, &err), TW_REFUSED);
-    assert_string_equal(err.text, "the key is wrong");
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
-}
-
-VIRTUAL_BENCH_TEST(what_may_be_on_the_queue_stays_in_the_ledger)
-{
-    struct err err;
-
-    workbench_meets(bench, BENCH_PUT, 2, UINT_MAX, BENCH_LOSE_ANSWER);
-    assert_int_equal(enqueue(bench, &err), TW_UNKNOWN);
-    assert_non_null(
-        strstr(err.text, "with --id r1, which makes no second run"));
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
-    assert_true(workbench_count(bench, BENCH_QUEUE) > 0);
+    expect_said(enqueue(bench), TW_REFUSED, "the key is wrong");
+    expect_left(bench, "queued", 1);
 }
 
 /* A later try that was certainly not made says nothing about the first one. */
 VIRTUAL_BENCH_TEST(what_one_try_may_have_put_stays_in_the_ledger)
 {
-    static const enum bench_fault LATER[] = {BENCH_FAIL, BENCH_REFUSE};
-    struct err err;
+    static const struct {
+        enum bench_fault later;
+        int messages; /* of this and the cases before */
+    } CASES[] = {{BENCH_FAIL, 1}, {BENCH_REFUSE, 2}, {BENCH_LOSE_ANSWER, 5}};
 
     workbench_make_queue(bench, BENCH_QUEUE);
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; TEST_EACH(i, CASES); i++) {
         workbench_meets(bench, BENCH_PUT, 1, 1, BENCH_LOSE_ANSWER);
-        workbench_meets(bench, BENCH_PUT, 2, UINT_MAX, LATER[i]);
-        assert_int_equal(enqueue(bench, &err), TW_UNKNOWN);
-        assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
-        assert_int_equal(workbench_count(bench, BENCH_QUEUE), i + 1);
+        workbench_meets(bench, BENCH_PUT, 2, UINT_MAX, CASES[i].later);
+        expect_named(enqueue(bench), TW_UNKNOWN,
+            "with --id r1, which makes no second run");
+        expect_left(bench, "queued", CASES[i].messages);
         bench->fate_count = 0;
     }
 }
@@ -751,67 +688,60 @@ VIRTUAL_BENCH_TEST(what_one_try_may_have_put_stays_in_the_ledger)
 /* Two messages of one id are one run; on a bound queue they are two. */
 VIRTUAL_BENCH_TEST(a_message_that_names_its_run_is_put_again)
 {
-    struct control_enqueue order = what(bench, 1, football, NULL);
-    struct err err;
-    char id[129];
-
     workbench_meets(bench, BENCH_PUT, 2, 2, BENCH_LOSE_ANSWER);
-    assert_ok(enqueue(bench, &err));
+    assert_ok(enqueue(bench));
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 2);
     bench->fate_count = 0;
-    assert_ok(control_enqueue(bench->store, &order, id, &err));
+    assert_ok(enqueue_bound(bench));
     workbench_meets(bench, BENCH_PUT, 1, 1, BENCH_LOSE_ANSWER);
-    assert_int_equal(
-        control_enqueue(bench->store, &order, id, &err), TW_UNKNOWN);
+    assert_int_equal(enqueue_bound(bench), TW_UNKNOWN);
     assert_int_equal(workbench_count(bench, BENCH_BOUND), 2);
-}
-
-static enum tw_err cancel(struct workbench *bench, struct err *err)
-{
-    struct ledger_run *before = workbench_new_run(bench);
-    enum tw_err outcome;
-
-    outcome = control_cancel(
-        bench->store, slice_of(JOB), slice_of("r1"), before, &asked, err);
-    return outcome;
 }
 
 /* A service that is busy is there: a front end need not try again itself. */
 VIRTUAL_BENCH_TEST(enqueue_waits_where_it_is_throttled)
 {
-    static const enum bench_call CALLS[] = {BENCH_GET, BENCH_BATCH, BENCH_PUT};
-    struct err err;
+    static const enum bench_call BUSY[] = {BENCH_GET, BENCH_BATCH, BENCH_PUT};
 
-    for (size_t i = 0; TEST_EACH(i, CALLS); i++)
-        workbench_meets(bench, CALLS[i], 1, 5, BENCH_THROTTLE);
-    assert_ok(enqueue(bench, &err));
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
+    for (size_t i = 0; TEST_EACH(i, BUSY); i++)
+        workbench_meets(bench, BUSY[i], 1, 5, BENCH_THROTTLE);
+    assert_ok(enqueue(bench));
+    expect_left(bench, "queued", 1);
     workbench_meets(bench, BENCH_GET, 1, 5, BENCH_THROTTLE);
     workbench_meets(bench, BENCH_BATCH, 1, 5, BENCH_THROTTLE);
-    assert_ok(cancel(bench, &err));
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "cancelled");
+    assert_ok(cancel(bench));
+    expect_left(bench, "cancelled", 1);
+}
+
+/* The command ends soon, and has written nothing. */
+static void expect_no_response(
+    struct workbench *bench, enum tw_err (*command)(struct workbench *bench))
+{
+    int64_t began_ms = platform_boot_ms();
+
+    workbench_meets(bench, BENCH_GET, ALWAYS, BENCH_FAIL);
+    expect_said(command(bench), TW_BUSY, "the store is down");
+    assert_in_range(platform_boot_ms() - began_ms, 1, 3000);
+    assert_int_equal(bench->calls[BENCH_BATCH], 0);
 }
 
 /* A closed port, or an address that is wrong: a person is told soon. */
 VIRTUAL_BENCH_TEST(where_nothing_responds_it_is_said_within_three_seconds)
 {
-    int64_t began_ms = platform_boot_ms();
-    struct err err;
+    expect_no_response(bench, cancel);
+}
 
-    workbench_meets(bench, BENCH_GET, ALWAYS, BENCH_FAIL);
-    assert_int_equal(cancel(bench, &err), TW_BUSY);
-    assert_in_range(platform_boot_ms() - began_ms, 1, 3000);
+/* Our own clock may be behind: the parent would pass for a new one. */
+VIRTUAL_BENCH_TEST(without_the_service_s_clock_nothing_is_enqueued)
+{
+    expect_no_response(bench, enqueue);
 }
 
 VIRTUAL_BENCH_TEST(an_entity_that_cannot_be_withdrawn_is_said)
 {
-    struct err err;
-
     workbench_meets(bench, BENCH_PUT, ALWAYS, BENCH_FAIL);
     workbench_meets(bench, BENCH_BATCH, 2, 2, BENCH_FAIL);
-    assert_int_equal(enqueue(bench, &err), TW_BUSY);
-    assert_string_equal(err.text,
+    expect_said(enqueue(bench), TW_BUSY,
         "the store is down; the ledger still has run delete-channel/r1, so a "
         "worker may execute it: cancel it, or enqueue it again");
     assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
@@ -822,442 +752,292 @@ VIRTUAL_BENCH_TEST(a_message_over_64_kib_is_refused_before_anything_is_stored)
     char *channel = mem_format("%0*d", QUEUE_MAX_MESSAGE_BYTES, 0);
     struct slice value = slice_of(channel);
     struct control_enqueue order = what(bench, 0, &value, "r1");
-    char id[QUEUE_ID_MAX + 1];
-    struct err err;
 
-    assert_int_equal(
-        control_enqueue(bench->store, &order, id, &err), TW_TOO_LARGE);
-    assert_non_null(strstr(err.text, "a queue takes at most 64 KiB"));
+    expect_named(
+        place(bench, &order), TW_TOO_LARGE, "a queue takes at most 64 KiB");
     assert_int_equal(bench->calls[BENCH_BATCH], 0);
     mem_free(channel);
 }
 
 VIRTUAL_BENCH_TEST(an_entity_that_was_stored_without_an_answer_is_rung_for)
 {
-    struct err err;
-
     workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_LOSE_ANSWER);
-    assert_ok(enqueue(bench, &err));
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
+    assert_ok(enqueue(bench));
+    expect_left(bench, "queued", 1);
 }
 
 VIRTUAL_BENCH_TEST(without_an_entity_nothing_is_on_the_queue)
 {
-    struct err err;
-
     workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_LOSE_REQUEST);
     workbench_meets(bench, BENCH_GET, 2, UINT_MAX, BENCH_FAIL);
-    assert_int_equal(enqueue(bench, &err), TW_UNKNOWN);
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
+    assert_int_equal(enqueue(bench), TW_UNKNOWN);
+    assert_int_equal(messages(bench), 0);
     bench->fate_count = 0;
     workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_CONFLICT);
     workbench_meets(bench, BENCH_GET, 2, UINT_MAX, BENCH_FAIL);
-    assert_int_equal(enqueue(bench, &err), TW_BUSY);
-    assert_string_equal(err.text, "the store is down");
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
-}
-
-/* Our own clock may be behind: the parent would pass for a new one. */
-VIRTUAL_BENCH_TEST(without_the_service_s_clock_nothing_is_enqueued)
-{
-    int64_t began_ms = platform_boot_ms();
-    struct err err;
-
-    workbench_meets(bench, BENCH_GET, ALWAYS, BENCH_FAIL);
-    assert_int_equal(enqueue(bench, &err), TW_BUSY);
-    assert_string_equal(err.text, "the store is down");
-    assert_in_range(platform_boot_ms() - began_ms, 0, 3000);
-    assert_int_equal(bench->calls[BENCH_BATCH], 0);
+    expect_said(enqueue(bench), TW_BUSY, "the store is down");
+    assert_int_equal(messages(bench), 0);
 }
 
 VIRTUAL_BENCH_TEST(the_run_s_arguments_may_be_too_long_for_a_wake_up_message)
 {
-    struct ledger_run *run;
+    struct ledger_run *run = workbench_football(bench, "r1");
     struct buf args;
-    struct err err;
 
     buf_init(&args, 2 * QUEUE_MAX_MESSAGE_BYTES);
     buf_add_text(&args, "{\"channel\":\"");
     while (args.len < QUEUE_MAX_MESSAGE_BYTES - 20)
         buf_add_text(&args, "\xe2\x82\xac");
     buf_add_text(&args, "\"}");
-    run = workbench_new_run(bench);
-    run->job = slice_of(JOB);
-    run->id = slice_of("r1");
     run->state = LEDGER_PAUSED;
     run->args = buf_slice(&args);
-    assert_ok(workbench_store_run(bench, run));
-    assert_int_equal(control_resume(&bench->definition, slice_of(JOB),
-                         slice_of("r1"), &resumed, &err),
-        TW_TOO_LARGE);
-    assert_non_null(
-        strstr(err.text, "is queued, but its arguments are too long"));
+    store_run(bench, run);
+    expect_named(resume(bench), TW_TOO_LARGE,
+        "is queued, but its arguments are too long");
     assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
     buf_done(&args);
 }
 
 VIRTUAL_BENCH_TEST(a_bound_queue_s_entity_comes_after_its_message)
 {
-    struct control_enqueue order = what(bench, 1, football, NULL);
-    struct messages taken;
-    struct err err;
-    char id[129];
-
     workbench_meets(bench, BENCH_PUT, ALWAYS, BENCH_FAIL);
-    assert_int_equal(control_enqueue(bench->store, &order, id, &err), TW_BUSY);
+    assert_int_equal(enqueue_bound(bench), TW_BUSY);
     assert_int_equal(bench->ledger_writes, 0);
     bench->fate_count = 0;
-    assert_ok(control_enqueue(bench->store, &order, id, &err));
-    messages_init(&taken);
-    (void)workbench_take(bench, BENCH_BOUND, &taken);
-    assert_true(slice_is(taken.list[0].text, "Football"));
-    messages_done(&taken);
-    assert_string_equal(workbench_state(bench, JOB, id), "queued");
+    assert_ok(enqueue_bound(bench));
+    workbench_consume(bench, BENCH_BOUND, "Football");
+    assert_string_equal(workbench_state(bench, JOB, new_id), "queued");
     workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_FAIL);
-    assert_ok(control_enqueue(bench->store, &order, id, &err));
+    assert_ok(enqueue_bound(bench));
     workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_REFUSE);
-    assert_int_equal(
-        control_enqueue(bench->store, &order, id, &err), TW_REFUSED);
+    assert_int_equal(enqueue_bound(bench), TW_REFUSED);
 }
 
 VIRTUAL_BENCH_TEST(a_cancel_that_was_lost_is_made_again)
 {
-    struct err err;
-
-    assert_ok(enqueue(bench, &err));
+    assert_ok(enqueue(bench));
     workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_LOSE_REQUEST);
-    assert_ok(cancel(bench, &err));
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "cancelled");
+    assert_ok(cancel(bench));
+    expect_left(bench, "cancelled", 1);
     assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 0);
 }
 
 VIRTUAL_BENCH_TEST(a_cancel_of_which_nothing_is_known_says_so)
 {
-    struct err err;
-
-    assert_ok(enqueue(bench, &err));
+    assert_ok(enqueue(bench));
     workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_LOSE_REQUEST);
     workbench_meets(bench, BENCH_GET, 2, UINT_MAX, BENCH_FAIL);
-    assert_int_equal(cancel(bench, &err), TW_BUSY);
-    assert_string_equal(err.text, "the store is down");
+    expect_said(cancel(bench), TW_BUSY, "the store is down");
 }
 
 VIRTUAL_BENCH_TEST(a_run_that_keeps_changing_is_said)
 {
-    struct err err;
-
-    assert_ok(enqueue(bench, &err));
+    assert_ok(enqueue(bench));
     workbench_meets(bench, BENCH_BATCH, ALWAYS, BENCH_CONFLICT);
-    assert_int_equal(cancel(bench, &err), TW_BUSY);
-    assert_non_null(strstr(err.text,
-        "run delete-channel/r1 changed before each attempt to write it"));
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
+    expect_named(cancel(bench), TW_BUSY,
+        "run delete-channel/r1 changed before each attempt to write it");
+    expect_left(bench, "queued", 1);
 }
 
-/* Write the run in a state, as somebody else would. */
-static void set_state(struct workbench *bench, enum ledger_state state)
-{
-    struct ledger_run *run = workbench_stored(bench, JOB, "r1");
+/* ---- somebody else is faster ---- */
 
-    run->state = state;
-    run->updated_ticks = TICKS_1970 + 5;
-    assert_ok(workbench_store_run(bench, run));
-}
+/* Before the next request of a sort the run gets a state. */
+static struct {
+    enum bench_call call;
+    enum ledger_state state;
+} faster;
 
-BENCH_BETWEEN(cancel_before_us)
+BENCH_BETWEEN(be_faster)
 {
-    if (call != BENCH_BATCH)
+    if (call != faster.call)
         return;
     bench->between = NULL;
-    set_state(bench, LEDGER_CANCELLED);
+    set_state(bench, faster.state);
+}
+
+static void somebody_sets(struct workbench *bench, enum ledger_state state,
+    enum bench_call before_call)
+{
+    faster.call = before_call;
+    faster.state = state;
+    bench->between = be_faster;
 }
 
 /* The same state, but not our write. */
 VIRTUAL_BENCH_TEST(another_s_cancel_is_not_taken_for_ours)
 {
-    struct err err;
-
-    assert_ok(enqueue(bench, &err));
-    bench->between = cancel_before_us;
+    assert_ok(enqueue(bench));
+    somebody_sets(bench, LEDGER_CANCELLED, BENCH_BATCH);
     workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_LOSE_REQUEST);
-    assert_int_equal(cancel(bench, &err), TW_CONFLICT);
-    assert_non_null(strstr(err.text, "run delete-channel/r1 is cancelled"));
-}
-
-static enum tw_err retry(struct workbench *bench, struct err *err)
-{
-    return control_retry(
-        &bench->definition, slice_of(JOB), slice_of("r1"), true, &retried, err);
-}
-
-BENCH_BETWEEN(queue_before_us)
-{
-    if (call != BENCH_BATCH)
-        return;
-    bench->between = NULL;
-    set_state(bench, LEDGER_QUEUED);
-}
-
-/* A failed copy is not retried as a delete. */
-VIRTUAL_BENCH_TEST(a_failed_run_of_another_kind_is_not_retried)
-{
-    struct ledger_run *run;
-    struct err err;
-
-    leave_failed(bench);
-    run = workbench_stored(bench, JOB, "r1");
-    run->kind = slice_of("copy");
-    assert_ok(workbench_store_run(bench, run));
-    assert_int_equal(retry(bench, &err), TW_CONFLICT);
-    assert_non_null(strstr(err.text, "is a scripted now, and was a copy"));
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "failed");
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 2);
+    expect_named(
+        cancel(bench), TW_CONFLICT, "run delete-channel/r1 is cancelled");
 }
 
 /* The other one may have failed before it put its message. */
 VIRTUAL_BENCH_TEST(of_two_retries_at_once_each_puts_a_message)
 {
-    struct err err;
-
     leave_failed(bench);
-    bench->between = queue_before_us;
-    assert_ok(retry(bench, &err));
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
-}
-
-BENCH_BETWEEN(succeed_before_us)
-{
-    if (call != BENCH_BATCH)
-        return;
-    bench->between = NULL;
-    set_state(bench, LEDGER_SUCCEEDED);
+    somebody_sets(bench, LEDGER_QUEUED, BENCH_BATCH);
+    assert_ok(retry(bench));
+    expect_left(bench, "queued", 1);
+    assert_int_equal(copies(bench), 1);
 }
 
 /* Another retry was first, and its run has ended. */
 VIRTUAL_BENCH_TEST(a_run_that_succeeded_meanwhile_is_not_retried)
 {
-    struct err err;
-
     leave_failed(bench);
-    bench->between = succeed_before_us;
-    assert_int_equal(retry(bench, &err), TW_CONFLICT);
-    assert_non_null(strstr(err.text, "run delete-channel/r1 is succeeded"));
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "succeeded");
+    somebody_sets(bench, LEDGER_SUCCEEDED, BENCH_BATCH);
+    expect_named(
+        retry(bench), TW_CONFLICT, "run delete-channel/r1 is succeeded");
+    expect_left(bench, "succeeded", 0);
 }
 
-VIRTUAL_BENCH_TEST(a_retry_that_put_no_message_is_repeated)
+VIRTUAL_BENCH_TEST(a_run_that_is_retried_meanwhile_is_not_dropped)
 {
-    struct err err;
+    leave_failed(bench);
+    somebody_sets(bench, LEDGER_QUEUED, BENCH_DELETE);
+    expect_said(drop(bench), TW_CONFLICT, "run delete-channel/r1 is queued");
+    expect_left(bench, "queued", 0);
+}
+
+/* ---- what is retried or dropped, and what is not ---- */
+
+/* A failed copy is not retried as a delete. */
+VIRTUAL_BENCH_TEST(a_failed_run_of_another_kind_is_not_retried)
+{
+    struct ledger_run *run;
 
     leave_failed(bench);
-    workbench_meets(bench, BENCH_PUT, 1, UINT_MAX, BENCH_FAIL);
-    assert_int_equal(retry(bench, &err), TW_BUSY);
-    assert_non_null(strstr(err.text, "repeat the command"));
+    run = read_run(bench);
+    run->kind = slice_of("copy");
+    store_run(bench, run);
+    expect_named(
+        retry(bench), TW_CONFLICT, "is a scripted now, and was a copy");
+    expect_left(bench, "failed", 0);
+    assert_int_equal(copies(bench), 2);
+}
+
+/* Until then its copy stays. */
+VIRTUAL_BENCH_TEST(a_retry_that_put_no_message_is_repeated)
+{
+    leave_failed(bench);
+    workbench_meets(bench, BENCH_PUT, ALWAYS, BENCH_FAIL);
+    expect_named(retry(bench), TW_BUSY, "repeat the command");
+    expect_left(bench, "queued", 0);
+    assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 1);
+    assert_int_equal(copies(bench), 2);
     bench->fate_count = 0;
-    assert_ok(retry(bench, &err));
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
+    assert_ok(retry(bench));
+    expect_left(bench, "queued", 1);
+    assert_int_equal(copies(bench), 1);
 }
 
 VIRTUAL_BENCH_TEST(a_queued_run_that_never_failed_is_not_retried)
 {
-    struct control_enqueue order = what(bench, 0, football, "r1");
-    struct err err;
-    char id[129];
-
-    assert_ok(control_enqueue(bench->store, &order, id, &err));
-    assert_int_equal(retry(bench, &err), TW_CONFLICT);
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
-}
-
-VIRTUAL_BENCH_TEST(a_copy_stays_while_its_wake_up_could_not_be_put)
-{
-    struct err err;
-
-    leave_failed(bench);
-    workbench_meets(bench, BENCH_PUT, ALWAYS, BENCH_FAIL);
-    assert_int_equal(retry(bench, &err), TW_BUSY);
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
-    assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 1);
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 2);
+    assert_ok(enqueue(bench));
+    assert_int_equal(retry(bench), TW_CONFLICT);
+    expect_left(bench, "queued", 1);
 }
 
 VIRTUAL_BENCH_TEST(deleting_a_copy_is_tried_twice)
 {
-    struct err err;
-
     leave_failed(bench);
     workbench_meets(bench, BENCH_DELETE, 1, 1, BENCH_FAIL);
-    assert_ok(retry(bench, &err));
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
+    assert_ok(retry(bench));
+    assert_int_equal(copies(bench), 1);
 }
 
 /* A run as the ledger may have it: fields of the copy are missing. */
 static void leave_without_copy(struct workbench *bench, const char *queue,
     const char *poison_id, const char *args)
 {
-    struct ledger_run *run = workbench_new_run(bench);
+    struct ledger_run *run = workbench_football(bench, "r1");
 
-    run->job = slice_of(JOB);
-    run->id = slice_of("r1");
     run->state = args[0] ? LEDGER_FAILED : LEDGER_POISONED;
     run->args = slice_of(args);
     run->queue = slice_of(queue);
     run->poison_id = slice_of(poison_id);
-    assert_ok(workbench_store_run(bench, run));
-}
-
-#define ARGS "{\"channel\":\"Football\"}"
-
-/* Loss 10: `run` began it, and its retry put a message nowhere. */
-VIRTUAL_BENCH_TEST(a_run_that_no_message_began_gets_one_from_retry)
-{
-    struct err err;
-
-    leave_without_copy(bench, "", "", ARGS);
-    assert_ok(retry(bench, &err));
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE) +
-                         workbench_count(bench, BENCH_BOUND),
-        1);
-    assert_int_equal(bench->calls[BENCH_DELETE], 0);
-}
-
-VIRTUAL_BENCH_TEST(where_no_queue_serves_it_retry_names_the_command)
-{
-    struct err err;
-
-    leave_without_copy(bench, "", "", ARGS);
-    bench->setup.queue_count = 0;
-    assert_int_equal(retry(bench, &err), TW_NOT_FOUND);
-    assert_true(retried.unserved);
-    assert_non_null(strstr(err.text, "run delete-channel --id r1"));
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
+    store_run(bench, run);
 }
 
 VIRTUAL_BENCH_TEST(a_copy_whose_receipt_is_not_known_stays)
 {
-    struct err err;
-
     leave_without_copy(bench, BENCH_QUEUE, "an-id", ARGS);
-    assert_ok(retry(bench, &err));
+    assert_ok(retry(bench));
     assert_int_equal(bench->calls[BENCH_DELETE], 0);
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
+    expect_left(bench, "queued", 1);
 }
 
 VIRTUAL_BENCH_TEST(what_is_not_poisoned_is_not_dropped)
 {
-    struct err err;
-
-    assert_ok(enqueue(bench, &err));
-    assert_int_equal(
-        control_drop(bench->store, slice_of(JOB), slice_of("r1"), &err),
-        TW_CONFLICT);
-    assert_string_equal(err.text, "run delete-channel/r1 is queued");
-    assert_int_equal(
-        control_drop(bench->store, slice_of(JOB), slice_of("r2"), &err),
-        TW_NOT_FOUND);
-}
-
-BENCH_BETWEEN(queue_before_the_copy_goes)
-{
-    if (call != BENCH_DELETE)
-        return;
-    bench->between = NULL;
-    set_state(bench, LEDGER_QUEUED);
-}
-
-VIRTUAL_BENCH_TEST(a_run_that_is_retried_meanwhile_is_not_dropped)
-{
-    struct err err;
-
-    leave_failed(bench);
-    bench->between = queue_before_the_copy_goes;
-    assert_int_equal(
-        control_drop(bench->store, slice_of(JOB), slice_of("r1"), &err),
-        TW_CONFLICT);
-    assert_string_equal(err.text, "run delete-channel/r1 is queued");
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
+    assert_int_equal(drop(bench), TW_NOT_FOUND);
+    assert_ok(enqueue(bench));
+    expect_said(drop(bench), TW_CONFLICT, "run delete-channel/r1 is queued");
 }
 
 VIRTUAL_BENCH_TEST(a_copy_whose_queue_is_gone_is_dropped)
 {
-    struct err err;
-
     leave_failed(bench);
     workbench_meets(bench, BENCH_DELETE, 1, 1, BENCH_GONE);
-    assert_ok(control_drop(bench->store, slice_of(JOB), slice_of("r1"), &err));
+    assert_ok(drop(bench));
     assert_string_equal(workbench_state(bench, JOB, "r1"), "cancelled");
 }
 
 VIRTUAL_BENCH_TEST(an_unreadable_message_without_its_copy_is_left_as_it_is)
 {
-    struct err err;
-
     leave_without_copy(bench, BENCH_QUEUE, "an-id", "");
-    assert_int_equal(retry(bench, &err), TW_NOT_FOUND); /* no such queue */
+    assert_int_equal(retry(bench), TW_NOT_FOUND); /* no such queue */
     workbench_put(bench, BENCH_QUEUE "-poison", "another's");
-    assert_int_equal(retry(bench, &err), TW_INVALID);
-    assert_non_null(strstr(
-        err.text, "is not among the first 32 messages of queue work-poison"));
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "poisoned");
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
+    expect_named(retry(bench), TW_INVALID,
+        "is not among the first 32 messages of queue work-poison");
+    expect_left(bench, "poisoned", 0);
 }
 
 VIRTUAL_BENCH_TEST(an_unreadable_message_that_cannot_be_put_back_stays)
 {
     const char *id;
-    struct err err;
 
     workbench_put(bench, BENCH_QUEUE "-poison", "another's");
-    id = workbench_put(bench, BENCH_QUEUE "-poison", CHANNEL_MESSAGE "}");
+    id = workbench_put(bench, BENCH_QUEUE "-poison", JSON_BODY);
     leave_without_copy(bench, BENCH_QUEUE, id, "");
     workbench_meets(bench, BENCH_PUT, ALWAYS, BENCH_FAIL);
-    assert_int_equal(retry(bench, &err), TW_BUSY);
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "poisoned");
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 2);
+    assert_int_equal(retry(bench), TW_BUSY);
+    expect_left(bench, "poisoned", 0);
+    assert_int_equal(copies(bench), 2);
     bench->fate_count = 0;
-    assert_ok(retry(bench, &err));
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "cancelled");
+    assert_ok(retry(bench));
+    expect_left(bench, "cancelled", 1);
 }
 
 /* Its queue was renamed in the configuration. */
 VIRTUAL_BENCH_TEST(an_unreadable_message_is_put_back_where_a_worker_is)
 {
-    struct err err;
-    const char *id = workbench_put(bench, "former-poison",
-        "{\"job\":\"delete-channel\",\"args\":{\"channel\":\"Football\"}}");
+    const char *id = workbench_put(bench, "former-poison", JSON_BODY);
 
     leave_without_copy(bench, "former", id, "");
-    assert_ok(retry(bench, &err));
+    assert_ok(retry(bench));
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
     assert_int_equal(workbench_count(bench, "former"), 0);
     assert_int_equal(workbench_count(bench, "former-poison"), 1);
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "cancelled");
+    expect_left(bench, "cancelled", 1);
 }
 
 VIRTUAL_BENCH_TEST(
     a_message_that_no_served_queue_takes_stays_in_the_poison_queue)
 {
-    struct err err;
     const char *id = workbench_put(bench, "former-poison", "Football");
 
     leave_without_copy(bench, "former", id, "");
     for (size_t count = 2; count-- > 0;) {
         bench->setup.queue_count = count;
-        assert_int_equal(retry(bench, &err), TW_NOT_FOUND);
+        expect_named(retry(bench), TW_NOT_FOUND, "bind queue former so again");
         assert_true(retried.unserved);
-        assert_non_null(strstr(err.text, "bind queue former so again"));
     }
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
     assert_int_equal(workbench_count(bench, "former"), 0);
     assert_int_equal(workbench_count(bench, "former-poison"), 1);
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "poisoned");
+    expect_left(bench, "poisoned", 0);
 }
 
 /* ---- a refused message whose queue is bound differently since ---- */
@@ -1285,7 +1065,6 @@ struct rebinding {
     bool former;      /* the entity is of a version without Binding */
 };
 
-#define JSON_BODY CHANNEL_MESSAGE "}"
 #define RETOLD_AT CHANNEL_MESSAGE ",\"at\":\"1970-01-01T00:00:05.0000000Z\"}"
 #define JSON_BASE64                                                            \
     "eyJqb2IiOiJkZWxldGUtY2hhbm5lbCIsImFyZ3MiOnsiY2hhbm5lbCI6IkZv"             \
@@ -1301,6 +1080,9 @@ struct rebinding {
 #define AS_BASE64 "was bound to job delete-channel with encoding base64"
 
 static const struct rebinding rebindings[] = {
+    /* A run with the id of its entity would be cancelled already. */
+    {"JSON, its queue is as before", FREE, FREE, CHANNEL_TEXT, JOB, JSON_BODY,
+        BENCH_QUEUE, RETOLD_AT, false},
     {"JSON, its queue is bound now", FREE, OTHER, FREE, JOB, JSON_BODY,
         BENCH_BOUND, RETOLD_AT, false},
     {"JSON, its queue is bound to its job now", FREE, CHANNEL_TEXT, FREE, JOB,
@@ -1359,27 +1141,14 @@ static void leave_refused(struct workbench *bench,
     const struct rebinding *rebinding, char id[QUEUE_ID_MAX + 1])
 {
     const char *job = rebinding->job ? rebinding->job : LEDGER_UNREADABLE;
-    struct lease_message message = {
-        .queue = BENCH_QUEUE, .inserted_ticks = TICKS_1970 + 5 * TICKS_PER_S};
     struct ledger_run *run;
-    struct messages taken;
-    struct err err;
 
-    messages_init(&taken);
-    (void)snprintf(id, QUEUE_ID_MAX + 1, "%s",
-        workbench_put(bench, BENCH_QUEUE, rebinding->body));
-    message.sent_ms = workbench_take(bench, BENCH_QUEUE, &taken);
-    message.id = taken.list[0].id;
-    message.pop_receipt = taken.list[0].pop_receipt;
-    message.text = taken.list[0].text;
-    assert_ok(poison_message(
-        bench->store, job, &bench->queues[0], &message, 60, "no", &err));
-    messages_done(&taken);
+    poison(bench, job, rebinding->body, 5, id);
     if (!rebinding->former)
         return;
     run = workbench_stored(bench, job, id);
     run->binding = (struct slice){0};
-    assert_ok(workbench_store_run(bench, run));
+    store_run(bench, run);
 }
 
 /* The entity of a refused argument is the run now, requested when its message
@@ -1401,10 +1170,8 @@ static void expect_retried(
 {
     const char *job = rebinding->job ? rebinding->job : LEDGER_UNREADABLE;
     bool runs = strncmp(rebinding->said, "{\"channel\"", 10) == 0;
+    enum tw_err outcome = retry_id(bench, job, id);
     struct messages taken;
-    struct err err = {""};
-    enum tw_err outcome = control_retry(
-        &bench->definition, slice_of(job), slice_of(id), true, &retried, &err);
 
     assert_int_equal(outcome, rebinding->to ? TW_OK : TW_NOT_FOUND);
     assert_int_equal(retried.unserved, rebinding->to == NULL);
@@ -1412,23 +1179,21 @@ static void expect_retried(
                                                          : rebinding->to
                                                              ? "cancelled"
                                                              : "poisoned");
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE) +
-                         workbench_count(bench, BENCH_BOUND),
-        rebinding->to ? 1 : 0);
-    assert_int_equal(
-        workbench_count(bench, BENCH_QUEUE "-poison"), rebinding->to ? 0 : 1);
+    assert_int_equal(messages(bench), rebinding->to ? 1 : 0);
+    assert_int_equal(copies(bench), rebinding->to ? 0 : 1);
     if (!rebinding->to) {
         assert_non_null(strstr(err.text, rebinding->said));
         assert_ok(
             control_drop(bench->store, slice_of(job), slice_of(id), &err));
         return;
     }
+    if (!runs) {
+        workbench_consume(bench, rebinding->to, rebinding->said);
+        return;
+    }
     messages_init(&taken);
     (void)workbench_take(bench, rebinding->to, &taken);
-    if (runs)
-        expect_run(bench, id, rebinding->said, taken.list[0].text);
-    else
-        assert_true(slice_is(taken.list[0].text, rebinding->said));
+    expect_run(bench, id, rebinding->said, taken.list[0].text);
     assert_ok(store_queue_delete(bench->store, &(struct exchange){0},
         rebinding->to, taken.list[0].id, taken.list[0].pop_receipt));
     messages_done(&taken);
@@ -1453,111 +1218,101 @@ VIRTUAL_BENCH_TEST(a_refused_message_is_only_read_again_as_it_was_read)
 /* ---- pause, resume, finish ---- */
 
 /* A run of that state, with an owner whose lease is live (or not). */
-static void leave_run(struct workbench *bench, enum ledger_state run_state,
-    const char *waits_for, bool live)
+static struct ledger_run *new_run(struct workbench *bench,
+    enum ledger_state run_state, const char *waits_for, bool live)
 {
     struct ledger_run *run = workbench_football(bench, "r1");
+    int64_t now_ticks = platform_wall_ticks();
 
     run->state = run_state;
-    run->definition = slice_of("0123456789abcdef");
+    run->definition = slice_of(HASH);
     run->waits_for = slice_of(waits_for);
     if (run_state == LEDGER_RUNNING)
         run->owner = slice_of("somebody");
-    run->lease_until_ticks =
-        platform_wall_ticks() + (live ? 60 : -60) * TICKS_PER_S;
-    run->resumes_ticks = run_state == LEDGER_WAITING
-                             ? platform_wall_ticks() + 3600 * TICKS_PER_S
-                             : 0;
-    assert_ok(workbench_store_run(bench, run));
+    run->lease_until_ticks = now_ticks + (live ? 60 : -60) * TICKS_PER_S;
+    if (run_state == LEDGER_WAITING)
+        run->resumes_ticks = now_ticks + 3600 * TICKS_PER_S;
+    return run;
 }
 
-#define OTHER_HASH "fedcba9876543210"
+static void leave_run(struct workbench *bench, enum ledger_state run_state,
+    const char *waits_for, bool live)
+{
+    store_run(bench, new_run(bench, run_state, waits_for, live));
+}
+
+static void leave_paused(struct workbench *bench)
+{
+    leave_run(bench, LEDGER_PAUSED, "", false);
+}
+
+/* It has a live owner. */
+static void leave_running(struct workbench *bench)
+{
+    leave_run(bench, LEDGER_RUNNING, "", true);
+}
+
+static void leave_between_rounds(struct workbench *bench)
+{
+    leave_run(bench, LEDGER_WAITING, LEDGER_WAITS_FOR_ROUND, false);
+}
 
 /* A run that an attempt held, because the job's definition had changed. */
-static void leave_held(struct workbench *bench)
+static void leave_held(struct workbench *bench, bool accepts_deletes)
 {
-    struct ledger_run *run;
+    struct ledger_run *run =
+        new_run(bench, LEDGER_WAITING, LEDGER_WAITS_FOR_DEFINITION, false);
 
-    leave_run(bench, LEDGER_WAITING, LEDGER_WAITS_FOR_DEFINITION, false);
-    run = workbench_stored(bench, JOB, "r1");
-    run->definition = slice_of("!" OTHER_HASH ":"
-                               "0123456789abcdef");
-    assert_ok(workbench_store_run(bench, run));
-}
-
-typedef enum tw_err asking_function(struct store *store, struct slice job,
-    struct slice id, struct ledger_run *ret, bool *ret_asked, struct err *err);
-
-static enum tw_err ask(
-    struct workbench *bench, asking_function *function, struct err *err)
-{
-    struct ledger_run *before;
-    enum tw_err outcome;
-
-    asked = false;
-    before = workbench_new_run(bench);
-    outcome = function(
-        bench->store, slice_of(JOB), slice_of("r1"), before, &asked, err);
-    return outcome;
-}
-
-static void expect_control(struct workbench *bench, const char *control)
-{
-    struct ledger_run *run = workbench_stored(bench, JOB, "r1");
-
-    assert_true(slice_is(run->control, control));
-}
-
-static int64_t messages(struct workbench *bench)
-{
-    return workbench_count(bench, BENCH_QUEUE) +
-           workbench_count(bench, BENCH_BOUND);
-}
-
-static enum tw_err resume(struct workbench *bench, struct err *err)
-{
-    return control_resume(
-        &bench->definition, slice_of(JOB), slice_of("r1"), &resumed, err);
+    run->definition = slice_of("!" OTHER_HASH ":" HASH);
+    run->accept_deletes = accepts_deletes;
+    store_run(bench, run);
 }
 
 /* A run of a queue that is not served any more. */
 static void strand_run(struct workbench *bench, enum ledger_state run_state,
     const char *waits_for, bool live)
 {
-    struct ledger_run *run;
+    struct ledger_run *run = new_run(bench, run_state, waits_for, live);
 
-    leave_run(bench, run_state, waits_for, live);
-    run = workbench_stored(bench, JOB, "r1");
     run->queue = slice_of("old");
-    assert_ok(workbench_store_run(bench, run));
+    store_run(bench, run);
+}
+
+static void expect_control(struct workbench *bench, const char *control)
+{
+    assert_true(slice_is(read_run(bench)->control, control));
+}
+
+/* The run in that state, and what it is bound to. */
+static struct ledger_run *expect_bound(
+    struct workbench *bench, enum ledger_state state, const char *definition)
+{
+    struct ledger_run *run = read_run(bench);
+
+    assert_int_equal(run->state, state);
+    assert_true(slice_is(run->definition, definition));
+    return run;
 }
 
 /* `resume` said "is waiting", and the parent stayed half deleted. */
 VIRTUAL_BENCH_TEST(a_run_of_a_renamed_queue_is_moved)
 {
     struct ledger_run *run;
-    struct messages taken;
-    struct err err;
 
     strand_run(bench, LEDGER_WAITING, LEDGER_WAITS_FOR_SETTLE, false);
-    assert_ok(resume(bench, &err));
+    assert_ok(resume(bench));
     assert_non_null(resumed.moved_to);
     assert_string_equal(resumed.moved_to->name, BENCH_BOUND);
-    run = workbench_stored(bench, JOB, "r1");
+    run = read_run(bench);
     assert_int_equal(run->state, LEDGER_WAITING);
     assert_true(slice_is(run->queue, BENCH_BOUND));
     assert_true(run->resumes_ticks > platform_wall_ticks());
     assert_true(run->message_until_ticks >= run->resumes_ticks);
     assert_int_equal(workbench_count(bench, BENCH_BOUND), 1);
-    messages_init(&taken);
-    assert_ok(store_queue_get(
-        bench->store, &(struct exchange){0}, BENCH_BOUND, 1, 30, &taken));
-    assert_int_equal(taken.count, 0); /* hidden until the run continues */
-    messages_done(&taken);
+    expect_hidden(bench, BENCH_BOUND); /* until the run continues */
     /* On its new queue it waits as any other run. */
-    assert_int_equal(resume(bench, &err), TW_CONFLICT);
+    expect_named(resume(bench), TW_CONFLICT, "is waiting");
     assert_null(resumed.moved_to);
-    assert_non_null(strstr(err.text, "is waiting"));
 }
 
 VIRTUAL_BENCH_TEST(a_run_of_a_renamed_queue_is_moved_in_each_state)
@@ -1571,18 +1326,17 @@ VIRTUAL_BENCH_TEST(a_run_of_a_renamed_queue_is_moved_in_each_state)
         {LEDGER_PAUSED, LEDGER_QUEUED, ""},
         {LEDGER_WAITING, LEDGER_QUEUED, LEDGER_WAITS_FOR_DEFINITION},
     };
-    struct ledger_run *run;
-    struct err err;
 
     strand_run(bench, LEDGER_QUEUED, "", false);
     for (size_t i = 0; TEST_EACH(i, states); i++) {
-        run = workbench_stored(bench, JOB, "r1");
+        struct ledger_run *run = read_run(bench);
+
         run->state = states[i].before;
         run->waits_for = slice_of(states[i].waits_for);
         run->queue = slice_of("old");
-        assert_ok(workbench_store_run(bench, run));
-        assert_ok(resume(bench, &err));
-        run = workbench_stored(bench, JOB, "r1");
+        store_run(bench, run);
+        assert_ok(resume(bench));
+        run = read_run(bench);
         assert_int_equal(run->state, states[i].after);
         assert_true(slice_is(run->queue, BENCH_BOUND));
         assert_int_equal(workbench_count(bench, BENCH_BOUND), (int)i + 1);
@@ -1591,216 +1345,159 @@ VIRTUAL_BENCH_TEST(a_run_of_a_renamed_queue_is_moved_in_each_state)
 
 VIRTUAL_BENCH_TEST(a_run_of_a_renamed_queue_is_left_to_its_live_owner)
 {
-    struct err err;
-
     strand_run(bench, LEDGER_RUNNING, "", true);
-    assert_ok(ask(bench, control_pause, &err));
+    assert_ok(pause_run(bench));
     expect_control(bench, LEDGER_CONTROL_PAUSE);
     for (int i = 0; i < 2; i++) {
-        assert_ok(resume(bench, &err));
+        assert_ok(resume(bench));
         assert_null(resumed.moved_to);
         expect_control(bench, "");
     }
-    assert_true(slice_is(workbench_stored(bench, JOB, "r1")->queue, "old"));
+    assert_true(slice_is(read_run(bench)->queue, "old"));
     assert_int_equal(messages(bench), 0);
 }
 
 VIRTUAL_BENCH_TEST(the_message_of_a_moved_run_cannot_be_put)
 {
-    struct err err;
-
     strand_run(bench, LEDGER_WAITING, LEDGER_WAITS_FOR_SETTLE, false);
-    workbench_meets(bench, BENCH_PUT, 1, UINT_MAX, BENCH_REFUSE);
-    assert_int_equal(resume(bench, &err), TW_REFUSED);
-    assert_non_null(strstr(err.text,
+    workbench_meets(bench, BENCH_PUT, ALWAYS, BENCH_REFUSE);
+    expect_named(resume(bench), TW_REFUSED,
         "could not be put; a worker of its queue finds the run within ten "
-        "minutes"));
+        "minutes");
 }
 
 VIRTUAL_BENCH_TEST(the_owner_of_a_live_lease_is_asked)
 {
-    struct err err;
-
-    leave_run(bench, LEDGER_RUNNING, "", true);
-    assert_ok(ask(bench, control_pause, &err));
+    leave_running(bench);
+    assert_ok(pause_run(bench));
     assert_true(asked);
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "running");
+    expect_left(bench, "running", 0);
     expect_control(bench, "pause");
-    assert_ok(ask(bench, control_pause, &err));
-    assert_ok(ask(bench, control_cancel, &err));
+    assert_ok(pause_run(bench));
+    assert_ok(cancel(bench));
     assert_true(asked);
     expect_control(bench, "cancel");
     /* To be cancelled is more than to be paused. */
-    assert_int_equal(ask(bench, control_pause, &err), TW_CONFLICT);
+    assert_int_equal(pause_run(bench), TW_CONFLICT);
     expect_control(bench, "cancel");
 }
 
 VIRTUAL_BENCH_TEST(without_a_live_lease_it_is_done_at_once)
 {
-    struct err err;
-
     leave_run(bench, LEDGER_RUNNING, "", false);
-    assert_ok(ask(bench, control_pause, &err));
+    assert_ok(pause_run(bench));
     assert_false(asked);
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "paused");
-    assert_ok(ask(bench, control_pause, &err));
-    assert_ok(ask(bench, control_cancel, &err));
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "cancelled");
-    assert_int_equal(ask(bench, control_pause, &err), TW_CONFLICT);
+    expect_left(bench, "paused", 0);
+    assert_ok(pause_run(bench));
+    assert_ok(cancel(bench));
+    expect_left(bench, "cancelled", 0);
+    assert_int_equal(pause_run(bench), TW_CONFLICT);
     assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_ENDED), 1);
-}
-
-VIRTUAL_BENCH_TEST(a_paused_run_is_resumed_with_a_message)
-{
-    struct err err;
-
-    leave_run(bench, LEDGER_PAUSED, "", false);
-    assert_ok(resume(bench, &err));
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
-    assert_int_equal(messages(bench), 1);
 }
 
 /* After a night its rate would be a part of what it is. */
 VIRTUAL_BENCH_TEST(the_time_of_a_pause_is_not_that_of_the_work)
 {
-    struct ledger_run *run;
-    struct err err;
+    struct ledger_run *run = new_run(bench, LEDGER_PAUSED, "", false);
 
-    leave_run(bench, LEDGER_PAUSED, "", false);
-    run = workbench_stored(bench, JOB, "r1");
     run->started_ticks = platform_wall_ticks() - 500 * TICKS_PER_S;
     run->updated_ticks = platform_wall_ticks() - 400 * TICKS_PER_S;
     run->idle_s = 7;
-    assert_ok(workbench_store_run(bench, run));
-    assert_ok(resume(bench, &err));
-    run = workbench_stored(bench, JOB, "r1");
-    assert_in_range(run->idle_s, 406, 408);
+    store_run(bench, run);
+    assert_ok(resume(bench));
+    assert_in_range(read_run(bench)->idle_s, 406, 408);
     /* The time in the queue is added, and the time of the pause not again. */
     virtual_sleep(50000);
-    assert_ok(ask(bench, control_pause, &err));
-    run = workbench_stored(bench, JOB, "r1");
-    assert_in_range(run->idle_s, 456, 459);
+    assert_ok(pause_run(bench));
+    assert_in_range(read_run(bench)->idle_s, 456, 459);
 }
 
 VIRTUAL_BENCH_TEST(a_resume_that_put_no_message_is_repeated)
 {
-    struct err err;
-
-    leave_run(bench, LEDGER_PAUSED, "", false);
-    workbench_meets(bench, BENCH_PUT, 1, UINT_MAX, BENCH_FAIL);
-    assert_int_equal(resume(bench, &err), TW_BUSY);
-    assert_non_null(strstr(err.text, "repeat the command"));
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
+    leave_paused(bench);
+    workbench_meets(bench, BENCH_PUT, ALWAYS, BENCH_FAIL);
+    expect_named(resume(bench), TW_BUSY, "repeat the command");
+    expect_left(bench, "queued", 0);
     bench->fate_count = 0;
-    assert_ok(resume(bench, &err));
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
-    assert_int_equal(messages(bench), 1);
+    assert_ok(resume(bench));
+    expect_left(bench, "queued", 1);
     bench->setup.queue_count = 0;
-    assert_int_equal(resume(bench, &err), TW_NOT_FOUND);
+    assert_int_equal(resume(bench), TW_NOT_FOUND);
     assert_true(resumed.unserved);
-}
-
-static void expect_hidden(struct workbench *bench)
-{
-    struct exchange exchange = {0};
-    struct messages taken;
-
-    messages_init(&taken);
-    assert_ok(
-        store_queue_get(bench->store, &exchange, BENCH_QUEUE, 1, 30, &taken));
-    assert_int_equal(taken.count, 0);
-    messages_done(&taken);
 }
 
 VIRTUAL_BENCH_TEST(a_run_that_was_to_begin_later_still_does_after_resume)
 {
-    struct control_enqueue order = what(bench, 0, football, "r1");
     int64_t begins_ticks;
-    struct err err;
-    char id[129];
 
-    order.delay_s = 300;
-    assert_ok(control_enqueue(bench->store, &order, id, &err));
-    begins_ticks = workbench_stored(bench, JOB, "r1")->resumes_ticks;
+    assert_ok(enqueue_later(bench, 300));
+    begins_ticks = read_run(bench)->resumes_ticks;
     for (int i = 0; i < 2; i++) {
-        assert_ok(ask(bench, control_pause, &err));
+        assert_ok(pause_run(bench));
         virtual_sleep(10000);
-        assert_ok(resume(bench, &err));
-        assert_ok(resume(bench, &err));
-        assert_true(
-            workbench_stored(bench, JOB, "r1")->resumes_ticks == begins_ticks);
+        assert_ok(resume(bench));
+        assert_ok(resume(bench));
+        assert_true(read_run(bench)->resumes_ticks == begins_ticks);
     }
-    expect_hidden(bench);
+    expect_hidden(bench, BENCH_QUEUE);
     assert_int_equal(messages(bench), 5);
     /* Its time comes while it is paused. */
-    assert_ok(ask(bench, control_pause, &err));
+    assert_ok(pause_run(bench));
     virtual_sleep(300000);
-    assert_ok(resume(bench, &err));
-    assert_true(workbench_stored(bench, JOB, "r1")->resumes_ticks == 0);
+    assert_ok(resume(bench));
+    assert_true(read_run(bench)->resumes_ticks == 0);
 }
 
 /* A worker is to complete a load of it before (move). */
 VIRTUAL_BENCH_TEST(a_queued_run_that_is_being_cancelled_is_not_resumed)
 {
     struct ledger_run *run = workbench_football(bench, "r1");
-    struct err err;
 
     run->control = slice_of(LEDGER_CONTROL_CANCEL);
     run->attempt = 1;
-    assert_ok(workbench_store_run(bench, run));
-    assert_int_equal(resume(bench, &err), TW_CONFLICT);
-    assert_string_equal(err.text, "run delete-channel/r1 is being cancelled");
-    assert_int_equal(retry(bench, &err), TW_CONFLICT);
+    store_run(bench, run);
+    expect_said(
+        resume(bench), TW_CONFLICT, "run delete-channel/r1 is being cancelled");
+    assert_int_equal(retry(bench), TW_CONFLICT);
     assert_int_equal(messages(bench), 0);
 }
 
 /* A worker has taken the run before the command was repeated. */
 VIRTUAL_BENCH_TEST(resume_of_a_run_at_work_changes_nothing)
 {
-    struct err err;
-
-    leave_run(bench, LEDGER_RUNNING, "", true);
-    assert_ok(resume(bench, &err));
+    leave_running(bench);
+    assert_ok(resume(bench));
     assert_int_equal(messages(bench), 0);
-    assert_ok(ask(bench, control_cancel, &err));
-    assert_int_equal(resume(bench, &err), TW_CONFLICT);
+    assert_ok(cancel(bench));
+    assert_int_equal(resume(bench), TW_CONFLICT);
     expect_control(bench, LEDGER_CONTROL_CANCEL);
 }
 
 VIRTUAL_BENCH_TEST(a_run_of_another_kind_is_not_resumed)
 {
-    struct ledger_run *run;
-    struct err err;
+    struct ledger_run *run = new_run(bench, LEDGER_PAUSED, "", false);
 
-    leave_run(bench, LEDGER_PAUSED, "", false);
-    run = workbench_stored(bench, JOB, "r1");
     run->kind = slice_of("copy");
-    assert_ok(workbench_store_run(bench, run));
-    assert_int_equal(resume(bench, &err), TW_CONFLICT);
-    assert_non_null(strstr(err.text, "is a scripted now, and was a copy"));
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "paused");
-    assert_int_equal(messages(bench), 0);
+    store_run(bench, run);
+    expect_named(
+        resume(bench), TW_CONFLICT, "is a scripted now, and was a copy");
+    expect_left(bench, "paused", 0);
 }
 
 VIRTUAL_BENCH_TEST(where_no_queue_serves_it_it_stays_paused)
 {
-    struct err err;
-
-    leave_run(bench, LEDGER_PAUSED, "", false);
+    leave_paused(bench);
     bench->setup.queue_count = 0;
-    assert_int_equal(resume(bench, &err), TW_NOT_FOUND);
+    expect_named(resume(bench), TW_NOT_FOUND, "run delete-channel --id r1");
     assert_true(resumed.unserved);
-    assert_non_null(strstr(err.text, "run delete-channel --id r1"));
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "paused");
+    expect_left(bench, "paused", 0);
 }
 
 VIRTUAL_BENCH_TEST(a_pause_that_was_not_seen_yet_is_taken_back)
 {
-    struct err err;
-
-    leave_run(bench, LEDGER_RUNNING, "", true);
-    assert_ok(ask(bench, control_pause, &err));
-    assert_ok(resume(bench, &err));
+    leave_running(bench);
+    assert_ok(pause_run(bench));
+    assert_ok(resume(bench));
     expect_control(bench, "");
     assert_int_equal(messages(bench), 0);
 }
@@ -1810,46 +1507,37 @@ VIRTUAL_BENCH_TEST(a_pause_that_was_not_seen_yet_is_taken_back)
 VIRTUAL_BENCH_TEST(a_pause_that_a_dead_owner_never_saw_is_taken_back)
 {
     struct ledger_run *run;
-    struct err err;
 
-    leave_run(bench, LEDGER_RUNNING, "", true);
-    assert_ok(ask(bench, control_pause, &err));
-    run = workbench_stored(bench, JOB, "r1");
+    leave_running(bench);
+    assert_ok(pause_run(bench));
+    run = read_run(bench);
     run->lease_until_ticks = platform_wall_ticks() - TICKS_PER_S;
-    assert_ok(workbench_store_run(bench, run));
+    store_run(bench, run);
     expect_control(bench, LEDGER_CONTROL_PAUSE);
     bench->setup.queue_count = 0;
-    assert_int_equal(resume(bench, &err), TW_NOT_FOUND);
+    assert_int_equal(resume(bench), TW_NOT_FOUND);
     assert_true(resumed.unserved);
     expect_control(bench, LEDGER_CONTROL_PAUSE);
     bench->setup.queue_count = 1;
     assert_int_equal(messages(bench), 0);
-    assert_ok(resume(bench, &err));
+    assert_ok(resume(bench));
     expect_control(bench, "");
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "running");
-    assert_int_equal(messages(bench), 1);
-    assert_ok(resume(bench, &err)); /* as if no message was put */
+    expect_left(bench, "running", 1);
+    assert_ok(resume(bench)); /* as if no message was put */
     assert_int_equal(messages(bench), 2);
 }
 
 VIRTUAL_BENCH_TEST(resume_accepts_a_changed_definition)
 {
     struct ledger_run *run;
-    struct err err;
 
-    leave_held(bench);
-    run = workbench_stored(bench, JOB, "r1");
-    run->accept_deletes = true; /* under the former definition */
-    assert_ok(workbench_store_run(bench, run));
+    leave_held(bench, true); /* under the former definition */
     memcpy(bench->job.hash, OTHER_HASH, 16);
-    assert_ok(resume(bench, &err));
+    assert_ok(resume(bench));
     assert_true(resumed.accepts);
     assert_false(resumed.will_be_held);
-    run = workbench_stored(bench, JOB, "r1");
-    assert_int_equal(run->state, LEDGER_QUEUED);
+    run = expect_bound(bench, LEDGER_QUEUED, "?" OTHER_HASH ":" HASH);
     assert_false(run->accept_deletes);
-    assert_true(slice_is(run->definition, "?" OTHER_HASH ":"
-                                          "0123456789abcdef"));
     assert_true(run->resumes_ticks == 0);
     assert_int_equal(messages(bench), 1);
 }
@@ -1859,12 +1547,11 @@ VIRTUAL_BENCH_TEST(
     a_message_sent_under_the_former_definition_accepts_no_deletes)
 {
     int64_t sent_ticks = platform_wall_ticks();
-    struct err err;
 
-    leave_held(bench);
+    leave_held(bench, false);
     memcpy(bench->job.hash, OTHER_HASH, 16);
     virtual_sleep(60000);
-    assert_ok(resume(bench, &err));
+    assert_ok(resume(bench));
     assert_true(resumed.accepts);
     assert_false(accepts_deletes_of(bench, sent_ticks));
     virtual_sleep(60000);
@@ -1875,45 +1562,32 @@ VIRTUAL_BENCH_TEST(
  * other one. */
 VIRTUAL_BENCH_TEST(resume_under_a_restored_definition_accepts_nothing)
 {
-    struct ledger_run *run;
-    struct err err;
-
-    leave_held(bench);
-    assert_ok(resume(bench, &err));
+    leave_held(bench, false);
+    assert_ok(resume(bench));
     assert_false(resumed.accepts || resumed.will_be_held);
-    run = workbench_stored(bench, JOB, "r1");
-    assert_int_equal(run->state, LEDGER_QUEUED);
-    assert_true(slice_is(run->definition, "!" OTHER_HASH ":"
-                                          "0123456789abcdef"));
+    (void)expect_bound(bench, LEDGER_QUEUED, "!" OTHER_HASH ":" HASH);
 }
 
 /* The person has not read yet that the job would delete something else. */
 VIRTUAL_BENCH_TEST(resume_of_a_paused_run_accepts_no_changed_definition)
 {
-    struct ledger_run *run;
-    struct err err;
-
     memcpy(bench->job.hash, OTHER_HASH, 16);
-    leave_run(bench, LEDGER_PAUSED, "", false);
+    leave_paused(bench);
     for (int i = 0; i < 2; i++) {
-        assert_ok(resume(bench, &err));
+        assert_ok(resume(bench));
         assert_true(resumed.will_be_held);
         assert_false(resumed.accepts);
-        run = workbench_stored(bench, JOB, "r1");
-        assert_int_equal(run->state, LEDGER_QUEUED);
-        assert_true(slice_is(run->definition, "0123456789abcdef"));
+        (void)expect_bound(bench, LEDGER_QUEUED, HASH);
     }
 }
 
 /* Whether the definition has changed is not known here. */
 VIRTUAL_BENCH_TEST(resume_says_nothing_of_a_job_with_an_unset_variable)
 {
-    struct err err;
-
     memcpy(bench->job.hash, OTHER_HASH, 16);
     bench->job.unset = "MONTH";
-    leave_run(bench, LEDGER_PAUSED, "", false);
-    assert_ok(resume(bench, &err));
+    leave_paused(bench);
+    assert_ok(resume(bench));
     assert_false(resumed.will_be_held);
 }
 
@@ -1921,30 +1595,21 @@ VIRTUAL_BENCH_TEST(resume_says_nothing_of_a_job_with_an_unset_variable)
 VIRTUAL_BENCH_TEST(a_definition_is_accepted_also_if_no_queue_serves_the_run)
 {
     struct ledger_run *run;
-    struct err err;
 
     bench->setup.queue_count = 0;
-    leave_held(bench);
+    leave_held(bench, false);
     memcpy(bench->job.hash, OTHER_HASH, 16);
-    assert_int_equal(resume(bench, &err), TW_NOT_FOUND);
+    expect_named(resume(bench), TW_NOT_FOUND, "run delete-channel --id r1");
     assert_true(resumed.unserved && resumed.accepts);
-    assert_non_null(strstr(err.text, "run delete-channel --id r1"));
-    run = workbench_stored(bench, JOB, "r1");
-    assert_int_equal(run->state, LEDGER_WAITING);
+    run = expect_bound(bench, LEDGER_WAITING, "?" OTHER_HASH ":" HASH);
     assert_true(run->resumes_ticks == 0);
-    assert_true(slice_is(run->definition, "?" OTHER_HASH ":"
-                                          "0123456789abcdef"));
 
     run->state = LEDGER_PAUSED; /* `run` has refused it */
-    run->definition = slice_of("!" OTHER_HASH ":"
-                               "0123456789abcdef");
-    assert_ok(workbench_store_run(bench, run));
-    assert_int_equal(resume(bench, &err), TW_NOT_FOUND);
+    run->definition = slice_of("!" OTHER_HASH ":" HASH);
+    store_run(bench, run);
+    assert_int_equal(resume(bench), TW_NOT_FOUND);
     assert_true(resumed.unserved && resumed.accepts);
-    run = workbench_stored(bench, JOB, "r1");
-    assert_int_equal(run->state, LEDGER_PAUSED);
-    assert_true(slice_is(run->definition, "?" OTHER_HASH ":"
-                                          "0123456789abcdef"));
+    (void)expect_bound(bench, LEDGER_PAUSED, "?" OTHER_HASH ":" HASH);
     assert_int_equal(messages(bench), 0);
 }
 
@@ -1955,110 +1620,71 @@ static void leave_changed(struct workbench *bench, const char *definition)
 
     memcpy(bench->job.hash, OTHER_HASH, 16);
     leave_failed(bench);
-    run = workbench_stored(bench, JOB, "r1");
+    run = read_run(bench);
     run->definition = slice_of(definition);
-    assert_ok(workbench_store_run(bench, run));
-}
-
-static enum tw_err retry_of_many(struct workbench *bench, struct err *err)
-{
-    return control_retry(&bench->definition, slice_of(JOB), slice_of("r1"),
-        false, &retried, err);
+    store_run(bench, run);
 }
 
 VIRTUAL_BENCH_TEST(retry_accepts_a_changed_definition_and_says_so)
 {
-    struct err err;
-
-    leave_changed(bench, "0123456789abcdef");
-    assert_ok(retry(bench, &err));
+    leave_changed(bench, HASH);
+    assert_ok(retry(bench));
     assert_true(retried.changed);
-    assert_true(slice_is(workbench_stored(bench, JOB, "r1")->definition,
-        "~" OTHER_HASH ":"
-        "0123456789abcdef"));
+    (void)expect_bound(bench, LEDGER_QUEUED, "~" OTHER_HASH ":" HASH);
 }
 
 VIRTUAL_BENCH_TEST(retry_of_many_leaves_a_run_whose_definition_has_changed)
 {
-    struct err err;
-
-    leave_changed(bench, "0123456789abcdef");
-    assert_int_equal(retry_of_many(bench, &err), TW_CONFLICT);
-    assert_true(retried.changed);
-    assert_non_null(strstr(err.text,
+    leave_changed(bench, HASH);
+    expect_named(retry_of_many(bench), TW_CONFLICT,
         "the definition of job delete-channel has changed since run r1 began: "
-        "restore it, or accept the new one with `poison retry r1`"));
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "failed");
-    memcpy(bench->job.hash, "0123456789abcdef", 16); /* restored */
-    assert_ok(retry_of_many(bench, &err));
+        "restore it, or accept the new one with `poison retry r1`");
+    assert_true(retried.changed);
+    expect_left(bench, "failed", 0);
+    memcpy(bench->job.hash, HASH, 16); /* restored */
+    assert_ok(retry_of_many(bench));
     assert_false(retried.changed);
 }
 
 VIRTUAL_BENCH_TEST(retry_of_many_takes_a_run_to_whose_job_rules_were_added)
 {
-    struct err err;
-
     bench->job.parts = "aaaaaaaaaaaaaaaabbbbbbbbbbbbbbbb";
-    leave_changed(bench, "0123456789abcdef/aaaaaaaaaaaaaaaa");
-    assert_ok(retry_of_many(bench, &err));
+    leave_changed(bench, HASH "/aaaaaaaaaaaaaaaa");
+    assert_ok(retry_of_many(bench));
     assert_true(retried.changed);
-    assert_true(slice_is(workbench_stored(bench, JOB, "r1")->definition,
-        "0123456789abcdef/aaaaaaaaaaaaaaaa"));
+    (void)expect_bound(bench, LEDGER_QUEUED, HASH "/aaaaaaaaaaaaaaaa");
 }
 
 /* The worker, which has the variable, holds the run if it has changed. */
 VIRTUAL_BENCH_TEST(retry_accepts_nothing_if_a_variable_is_not_set)
 {
-    struct err err;
-
     bench->job.unset = "MONTH";
-    leave_changed(bench, "0123456789abcdef");
-    assert_ok(retry(bench, &err));
+    leave_changed(bench, HASH);
+    assert_ok(retry(bench));
     assert_false(retried.changed);
-    assert_true(slice_is(
-        workbench_stored(bench, JOB, "r1")->definition, "0123456789abcdef"));
+    (void)expect_bound(bench, LEDGER_QUEUED, HASH);
 }
 
 VIRTUAL_BENCH_TEST(a_run_that_waits_for_anything_else_is_not_resumed)
 {
-    struct err err;
-
     leave_run(bench, LEDGER_WAITING, LEDGER_WAITS_FOR_TURN, false);
-    assert_int_equal(resume(bench, &err), TW_CONFLICT);
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "waiting");
-}
-
-/* What the last finish() said. */
-static char finishing[1024];
-
-static enum tw_err finish(struct workbench *bench, bool now, struct err *err)
-{
-    struct buf done;
-    enum tw_err outcome;
-
-    buf_init(&done, sizeof(finishing) - 1);
-    outcome = control_finish(
-        &bench->definition, slice_of(JOB), slice_of("r1"), now, &done, err);
-    (void)snprintf(finishing, sizeof(finishing), "%s", buf_text(&done));
-    buf_done(&done);
-    return outcome;
+    assert_int_equal(resume(bench), TW_CONFLICT);
+    expect_left(bench, "waiting", 0);
 }
 
 VIRTUAL_BENCH_TEST(finish_wakes_a_run_between_its_rounds)
 {
     struct ledger_run *run;
-    struct err err;
 
-    leave_run(bench, LEDGER_WAITING, LEDGER_WAITS_FOR_ROUND, false);
-    assert_ok(finish(bench, false, &err));
-    run = workbench_stored(bench, JOB, "r1");
+    leave_between_rounds(bench);
+    assert_ok(finish(bench, false));
+    run = read_run(bench);
     assert_true(slice_is(run->finish, LEDGER_FINISH));
     assert_true(run->resumes_ticks <= platform_wall_ticks() + TICKS_PER_S);
     assert_int_equal(messages(bench), 1);
     assert_string_equal(finishing, "makes its last rounds and ends");
-    assert_ok(finish(bench, true, &err));
-    run = workbench_stored(bench, JOB, "r1");
-    assert_true(slice_is(run->finish, LEDGER_FINISH_NOW));
+    assert_ok(finish(bench, true));
+    assert_true(slice_is(read_run(bench)->finish, LEDGER_FINISH_NOW));
     assert_string_equal(finishing, "makes its last round and ends");
 }
 
@@ -2085,51 +1711,33 @@ VIRTUAL_BENCH_TEST(finish_says_what_must_happen_before)
         {LEDGER_WAITING, LEDGER_WAITS_FOR_DEFINITION, "", "restore it",
             "is held (restore it): once it continues, it makes", 3},
     };
-    struct ledger_run *run;
-    struct err err;
 
     leave_run(bench, LEDGER_QUEUED, "", false);
     for (size_t i = 0; TEST_EACH(i, cases); i++) {
+        struct ledger_run *run = read_run(bench);
         char expected[256];
 
-        run = workbench_stored(bench, JOB, "r1");
         run->state = cases[i].state;
         run->waits_for = slice_of(cases[i].waits_for);
         run->control = slice_of(cases[i].control);
         run->error = slice_of(cases[i].error);
-        assert_ok(workbench_store_run(bench, run));
-        assert_ok(finish(bench, false, &err));
+        store_run(bench, run);
+        assert_ok(finish(bench, false));
         (void)snprintf(expected, sizeof(expected),
             "%s its last rounds and ends", cases[i].says);
         assert_string_equal(finishing, expected);
-        run = workbench_stored(bench, JOB, "r1");
+        run = read_run(bench);
         assert_int_equal(run->state, cases[i].state);
         assert_true(slice_is(run->finish, LEDGER_FINISH));
         assert_int_equal(messages(bench), cases[i].messages);
     }
 }
 
-/* The worker that will take the run has not seen the change yet. */
-VIRTUAL_BENCH_TEST(finish_says_that_the_run_will_be_held)
-{
-    struct err err;
-
-    bench->kind.table_job = true;
-    memcpy(bench->job.hash, "fedcba9876543210", 16);
-    leave_run(bench, LEDGER_WAITING, LEDGER_WAITS_FOR_ROUND, false);
-    assert_ok(finish(bench, false, &err));
-    assert_non_null(strstr(finishing,
-        "is held (the definition of its job has changed: restore it, or accept "
-        "the new one with `resume`): once it continues, it makes"));
-}
-
 VIRTUAL_BENCH_TEST(where_no_queue_serves_it_finish_names_the_command)
 {
-    struct err err;
-
     leave_run(bench, LEDGER_QUEUED, "", false);
     bench->setup.queue_count = 0;
-    assert_ok(finish(bench, false, &err));
+    assert_ok(finish(bench, false));
     assert_non_null(strstr(
         finishing, "start `tableward run delete-channel --id r1`: it makes"));
 }
@@ -2137,59 +1745,38 @@ VIRTUAL_BENCH_TEST(where_no_queue_serves_it_finish_names_the_command)
 /* Its own message lies where no worker receives it. */
 VIRTUAL_BENCH_TEST(finish_refuses_a_run_of_another_kind)
 {
-    struct ledger_run *run;
-    struct err err;
+    struct ledger_run *run =
+        new_run(bench, LEDGER_WAITING, LEDGER_WAITS_FOR_ROUND, false);
 
-    leave_run(bench, LEDGER_WAITING, LEDGER_WAITS_FOR_ROUND, false);
-    run = workbench_stored(bench, JOB, "r1");
     run->kind = slice_of("copy");
-    assert_ok(workbench_store_run(bench, run));
-    assert_int_equal(finish(bench, false, &err), TW_CONFLICT);
-    assert_int_equal(workbench_stored(bench, JOB, "r1")->finish.len, 0);
+    store_run(bench, run);
+    assert_int_equal(finish(bench, false), TW_CONFLICT);
+    assert_int_equal(read_run(bench)->finish.len, 0);
     assert_int_equal(messages(bench), 0);
-}
-
-VIRTUAL_BENCH_TEST(finish_wakes_a_run_of_a_renamed_queue)
-{
-    struct err err;
-
-    strand_run(bench, LEDGER_QUEUED, "", false);
-    assert_ok(finish(bench, false, &err));
-    assert_int_equal(workbench_count(bench, BENCH_BOUND), 1);
 }
 
 VIRTUAL_BENCH_TEST(a_run_that_is_being_cancelled_is_not_finished)
 {
-    struct err err;
-
-    leave_run(bench, LEDGER_RUNNING, "", true);
-    assert_ok(ask(bench, control_cancel, &err));
-    assert_int_equal(finish(bench, false, &err), TW_CONFLICT);
-    assert_non_null(strstr(err.text, "is being cancelled"));
+    leave_running(bench);
+    assert_ok(cancel(bench));
+    expect_named(finish(bench, false), TW_CONFLICT, "is being cancelled");
 }
 
 VIRTUAL_BENCH_TEST(finish_of_a_running_one_is_a_request)
 {
-    struct err err;
-
-    leave_run(bench, LEDGER_RUNNING, "", true);
-    assert_ok(finish(bench, false, &err));
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "running");
-    assert_int_equal(messages(bench), 0);
-    assert_ok(ask(bench, control_cancel, &err));
+    leave_running(bench);
+    assert_ok(finish(bench, false));
+    expect_left(bench, "running", 0);
+    assert_ok(cancel(bench));
 }
 
 VIRTUAL_BENCH_TEST(what_is_not_there_is_not_found)
 {
-    struct err err;
-
-    leave_run(bench, LEDGER_RUNNING, "", false);
-    assert_ok(ask(bench, control_cancel, &err));
-    assert_int_equal(finish(bench, false, &err), TW_CONFLICT);
-    assert_int_equal(resume(bench, &err), TW_CONFLICT);
-    assert_int_equal(control_resume(&bench->definition, slice_of(JOB),
-                         slice_of("r2"), &resumed, &err),
-        TW_NOT_FOUND);
+    assert_int_equal(resume(bench), TW_NOT_FOUND);
     assert_false(resumed.unserved);
+    leave_run(bench, LEDGER_RUNNING, "", false);
+    assert_ok(cancel(bench));
+    assert_int_equal(finish(bench, false), TW_CONFLICT);
+    assert_int_equal(resume(bench), TW_CONFLICT);
     assert_ok(control_reopen(bench->store, slice_of(JOB), &err));
 }
