@@ -7,14 +7,11 @@
 
 #include "tests/support/virtual_platform.h"
 #include "worker/base/text.h"
-#include "worker/run/control.h"
 #include "worker/run/estimate.h"
 #include "worker/run/single.h"
 
-/* What control_cancel() says beside: not looked at here. */
-static bool asked;
-
 #define JOB "delete-channel"
+#define ALWAYS 1, UINT_MAX
 
 static struct slice args_names[] = {{"channel", 7}};
 static struct slice football[] = {{"Football", 8}};
@@ -57,11 +54,32 @@ static void finish(struct started *one)
     single_free(one->single);
 }
 
-static void run_once(
-    struct started *one, struct workbench *bench, const struct slice *values)
+/* The whole command, with that script. */
+static void play(struct workbench *bench, bench_script *script)
 {
-    start(one, bench, values);
-    finish(one);
+    bench->script = script;
+    start(&started, bench, football);
+    finish(&started);
+}
+
+/* The same: the run ends in that state, after so many attempts in all. */
+static void expect_end(struct workbench *bench, bench_script *script,
+    enum ledger_state state, unsigned attempts)
+{
+    play(bench, script);
+    assert_ok(started.outcome);
+    assert_int_equal(started.result.state, state);
+    assert_int_equal(bench->attempts, attempts);
+}
+
+/* A person stops the command, and what it is at can be continued. */
+static void stop_it(struct workbench *bench)
+{
+    single_stop(started.single);
+    finish(&started);
+    assert_ok(started.outcome);
+    assert_true(started.result.stopped);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "paused");
 }
 
 BENCH_SCRIPT(counts)
@@ -76,21 +94,17 @@ BENCH_TEST(it_runs_to_the_end_and_an_id_is_used_once)
     struct ledger_run *run;
 
     bench->gate = 1;
-    bench->script = counts;
-    run_once(&started, bench, football);
-    assert_ok(started.outcome);
-    assert_int_equal(started.result.state, LEDGER_SUCCEEDED);
+    expect_end(bench, counts, LEDGER_SUCCEEDED, 1);
     assert_false(started.result.already);
     run = workbench_stored(bench, JOB, "r1");
     assert_int_equal(run->queue.len, 0);
     assert_true(run->deleted == 3);
     assert_true(run->requested_ticks > 0);
     assert_true(started.result.finished_ticks == run->finished_ticks);
-    run_once(&started, bench, football);
-    assert_int_equal(started.result.state, LEDGER_SUCCEEDED);
+    expect_end(bench, counts, LEDGER_SUCCEEDED, 1);
     assert_true(started.result.already);
-    assert_int_equal(bench->attempts, 1);
-    run_once(&started, bench, tennis);
+    start(&started, bench, tennis);
+    finish(&started);
     assert_int_equal(started.outcome, TW_CONFLICT);
     assert_non_null(strstr(started.err.text, "other arguments"));
 }
@@ -98,24 +112,19 @@ BENCH_TEST(it_runs_to_the_end_and_an_id_is_used_once)
 BENCH_TEST(an_id_that_succeeded_under_another_definition_is_told)
 {
     bench->gate = 1;
-    bench->script = counts;
-    run_once(&started, bench, football);
-    run_once(&started, bench, football);
+    play(bench, counts);
+    play(bench, counts);
     assert_true(started.result.already);
     assert_false(started.result.otherwise);
     memcpy(bench->job.hash, "fedcba9876543210", 16);
-    run_once(&started, bench, football);
+    play(bench, counts);
     assert_true(started.result.already);
     assert_true(started.result.otherwise);
     assert_int_equal(bench->attempts, 1);
 }
 
-static unsigned looks;
-static struct single *cut_off;
-
 BENCH_SCRIPT(settles_twice)
 {
-    looks = attempt_number;
     if (attempt_number > 2)
         return RUN_SUCCEEDED;
     run->resumes_ticks = platform_wall_ticks() + TICKS_PER_S / 5;
@@ -124,13 +133,18 @@ BENCH_SCRIPT(settles_twice)
 
 BENCH_TEST(it_waits_through_settle)
 {
-    bench->script = settles_twice;
-    run_once(&started, bench, football);
-    assert_int_equal(started.result.state, LEDGER_SUCCEEDED);
-    assert_int_equal(looks, 3);
+    expect_end(bench, settles_twice, LEDGER_SUCCEEDED, 3);
 }
 
 static bool accepted[3]; /* by each attempt */
+
+/* Three attempts, of which the first uses the acceptance up. */
+static void expect_accepted_once(struct workbench *bench, bench_script *script)
+{
+    expect_end(bench, script, LEDGER_SUCCEEDED, 3);
+    assert_true(accepted[0]);
+    assert_false(accepted[1] || accepted[2]);
+}
 
 /* As a copy does after a complete round. */
 BENCH_SCRIPT(uses_the_acceptance_up)
@@ -145,11 +159,7 @@ BENCH_SCRIPT(uses_the_acceptance_up)
  * may be gone. */
 BENCH_TEST(deletes_are_accepted_once_and_not_at_each_attempt)
 {
-    bench->script = uses_the_acceptance_up;
-    run_once(&started, bench, football);
-    assert_int_equal(started.result.state, LEDGER_SUCCEEDED);
-    assert_true(accepted[0]);
-    assert_false(accepted[1] || accepted[2]);
+    expect_accepted_once(bench, uses_the_acceptance_up);
 }
 
 BENCH_SCRIPT(stumbles)
@@ -160,12 +170,8 @@ BENCH_SCRIPT(stumbles)
 
 BENCH_TEST(failing_attempts_count_as_in_a_worker)
 {
-    bench->script = stumbles;
-    run_once(&started, bench, football);
-    assert_ok(started.outcome);
-    assert_int_equal(started.result.state, LEDGER_POISONED);
+    expect_end(bench, stumbles, LEDGER_POISONED, 2);
     assert_non_null(strstr(started.result.err.text, "archive folder"));
-    assert_int_equal(bench->attempts, 2);
     assert_string_equal(workbench_state(bench, JOB, "r1"), "poisoned");
 }
 
@@ -177,10 +183,7 @@ BENCH_SCRIPT(meets_outage_once)
 
 BENCH_TEST(it_goes_on_through_an_outage)
 {
-    bench->script = meets_outage_once;
-    run_once(&started, bench, football);
-    assert_int_equal(started.result.state, LEDGER_SUCCEEDED);
-    assert_int_equal(bench->attempts, 2);
+    expect_end(bench, meets_outage_once, LEDGER_SUCCEEDED, 2);
 }
 
 BENCH_SCRIPT(meets_a_full_archive)
@@ -192,14 +195,11 @@ BENCH_SCRIPT(meets_a_full_archive)
 
 VIRTUAL_BENCH_TEST(a_full_archive_ends_it_until_there_is_room)
 {
-    bench->script = meets_a_full_archive;
-    run_once(&started, bench, football);
+    play(bench, meets_a_full_archive);
     assert_true(started.result.stopped);
     assert_string_equal(started.result.err.text, "archive: no space left");
     assert_string_equal(workbench_state(bench, JOB, "r1"), "waiting");
-    run_once(&started, bench, football);
-    assert_int_equal(started.result.state, LEDGER_SUCCEEDED);
-    assert_int_equal(bench->attempts, 2);
+    expect_end(bench, meets_a_full_archive, LEDGER_SUCCEEDED, 2);
 }
 
 static bool one_running(struct workbench *bench)
@@ -226,9 +226,7 @@ BENCH_TEST(stopped_it_can_be_taken_up_again)
     single_free(started.single);
     assert_string_equal(workbench_state(bench, JOB, "r1"), "paused");
     workbench_open_gate(bench);
-    run_once(&started, bench, football);
-    assert_int_equal(started.result.state, LEDGER_SUCCEEDED);
-    assert_int_equal(bench->attempts, 2);
+    expect_end(bench, counts, LEDGER_SUCCEEDED, 2);
 }
 
 BENCH_SCRIPT(is_stopped_once)
@@ -246,58 +244,22 @@ VIRTUAL_BENCH_TEST(taken_up_again_its_pause_is_no_part_of_its_rate)
 {
     struct ledger_run *run;
 
-    bench->script = is_stopped_once;
-    run_once(&started, bench, football);
+    play(bench, is_stopped_once);
     assert_string_equal(workbench_state(bench, JOB, "r1"), "paused");
     virtual_sleep(3600000);
-    run_once(&started, bench, football);
-    assert_int_equal(started.result.state, LEDGER_SUCCEEDED);
+    expect_end(bench, is_stopped_once, LEDGER_SUCCEEDED, 2);
     run = workbench_stored(bench, JOB, "r1");
     assert_in_range(run->idle_s, 3598, 3602);
     assert_true(estimate_run(run, platform_wall_ticks()).rate > 0.8);
 }
 
-static struct single *watched;
-
-static bool held_by_another(struct workbench *bench)
-{
-    struct single_progress progress;
-
-    single_read_progress(watched, &progress);
-    return progress.held_by_another;
-}
-
-BENCH_TEST(it_waits_while_another_process_is_at_it)
-{
-    struct started first, second;
-
-    bench->script = counts;
-    start(&first, bench, football);
-    workbench_wait(bench, one_running);
-    start(&second, bench, football);
-    watched = second.single;
-    workbench_wait(bench, held_by_another);
-    workbench_open_gate(bench);
-    finish(&second);
-    finish(&first);
-    assert_int_equal(first.result.state, LEDGER_SUCCEEDED);
-    assert_int_equal(second.result.state, LEDGER_SUCCEEDED);
-    assert_true(second.result.already);
-    assert_int_equal(bench->attempts, 1);
-}
-
 BENCH_TEST(a_cancelled_run_ends_cancelled)
 {
-    struct ledger_run *before;
-    struct err err;
-
     bench->script = counts;
     bench->setup.visibility_timeout_s = 2;
     start(&started, bench, football);
     workbench_wait(bench, one_running);
-    before = workbench_new_run(bench);
-    assert_ok(control_cancel(bench->wrapped.inner, slice_of(JOB),
-        slice_of("r1"), before, &asked, &err));
+    (void)workbench_cancel(bench, "r1");
     finish(&started);
     assert_int_equal(started.result.state, LEDGER_CANCELLED);
 }
@@ -308,102 +270,62 @@ BENCH_SCRIPT(settles_for_an_hour)
     return RUN_WAITING;
 }
 
-static bool is_waiting(struct workbench *bench)
-{
-    return strcmp(workbench_state(bench, JOB, "r1"), "waiting") == 0;
-}
-
 /* It slept on until its next look was due. */
-BENCH_TEST(a_run_cancelled_while_it_waits_ends_at_once)
-{
-    struct ledger_run *before;
-    struct err err;
-
-    bench->script = settles_for_an_hour;
-    bench->setup.visibility_timeout_s = 2;
-    start(&started, bench, football);
-    workbench_wait(bench, is_waiting);
-    before = workbench_new_run(bench);
-    assert_ok(control_cancel(bench->wrapped.inner, slice_of(JOB),
-        slice_of("r1"), before, &asked, &err));
-    finish(&started);
-    assert_int_equal(started.result.state, LEDGER_CANCELLED);
-    assert_int_equal(bench->attempts, 1);
-}
-
 VIRTUAL_BENCH_TEST(what_is_asked_while_it_waits_takes_effect_within_10_s)
 {
-    struct ledger_run *before = workbench_new_run(bench);
     int64_t asked_ms;
-    struct err err;
 
     bench->script = settles_for_an_hour;
     bench->setup.visibility_timeout_s = 60;
     start(&started, bench, football);
     virtual_sleep(61000);
     asked_ms = platform_boot_ms();
-    assert_ok(control_cancel(bench->wrapped.inner, slice_of(JOB),
-        slice_of("r1"), before, &asked, &err));
+    (void)workbench_cancel(bench, "r1");
     finish(&started);
     assert_int_equal(started.result.state, LEDGER_CANCELLED);
+    assert_int_equal(bench->attempts, 1);
     assert_in_range(platform_boot_ms() - asked_ms, 0, 10000);
-}
-
-BENCH_FAULT(wrong_key)
-{
-    return BENCH_REFUSE;
 }
 
 BENCH_TEST(what_would_never_work_is_said_before_the_first_claim)
 {
-    bench->fault = wrong_key;
-    run_once(&started, bench, football);
+    workbench_meets(bench, BENCH_CREATE, ALWAYS, BENCH_REFUSE);
+    play(bench, counts);
     assert_int_equal(started.outcome, TW_REFUSED);
-    bench->fault = NULL;
     bench->down = true;
-    run_once(&started, bench, football);
+    play(bench, counts);
     assert_int_equal(started.outcome, TW_BUSY);
     bench->down = false;
     bench->setup.store = 1;
-    run_once(&started, bench, football);
+    play(bench, counts);
     assert_int_equal(started.outcome, TW_INVALID);
     assert_int_equal(bench->attempts, 0);
 }
 
 /* ---- in a virtual world ---- */
 
-#define ALWAYS 1, UINT_MAX
-
-/* All the same, with what the requests that create the ledger have met. */
-static void succeeds(struct workbench *bench)
-{
-    run_once(&started, bench, football);
-    assert_ok(started.outcome);
-    assert_int_equal(started.result.state, LEDGER_SUCCEEDED);
-}
-
 VIRTUAL_BENCH_TEST(a_service_that_is_busy_at_the_start_is_waited_for)
 {
     workbench_meets(bench, BENCH_CREATE, 1, 3, BENCH_THROTTLE);
-    succeeds(bench);
+    expect_end(bench, NULL, LEDGER_SUCCEEDED, 1);
 }
 
 VIRTUAL_BENCH_TEST(a_first_request_that_is_lost_ends_no_command)
 {
     workbench_meets(bench, BENCH_CREATE, 1, 1, BENCH_LOSE_REQUEST);
-    succeeds(bench);
+    expect_end(bench, NULL, LEDGER_SUCCEEDED, 1);
 }
 
 VIRTUAL_BENCH_TEST(who_may_not_create_the_ledger_uses_what_is_there)
 {
     workbench_meets(bench, BENCH_CREATE, ALWAYS, BENCH_FORBID);
-    succeeds(bench);
+    expect_end(bench, NULL, LEDGER_SUCCEEDED, 1);
 }
 
 VIRTUAL_BENCH_TEST(a_ledger_of_which_nothing_is_known_is_an_outage)
 {
     workbench_meets(bench, BENCH_CREATE, ALWAYS, BENCH_LOSE_ANSWER);
-    run_once(&started, bench, football);
+    play(bench, NULL);
     assert_int_equal(started.outcome, TW_BUSY);
     assert_int_equal(bench->attempts, 0);
     single_free(NULL);
@@ -419,9 +341,7 @@ VIRTUAL_BENCH_TEST(errors_of_the_service_are_sat_out)
 {
     int64_t began_ms = platform_boot_ms();
 
-    bench->script = meets_many_outages;
-    run_once(&started, bench, football);
-    assert_int_equal(started.result.state, LEDGER_SUCCEEDED);
+    expect_end(bench, meets_many_outages, LEDGER_SUCCEEDED, 13);
     /* A second each: it may have passed. */
     assert_in_range((uintmax_t)(platform_boot_ms() - began_ms), 12000, 14000);
 }
@@ -437,11 +357,7 @@ VIRTUAL_BENCH_TEST(stopped_in_an_outage_it_waits_no_longer)
     bench->script = is_always_out;
     start(&started, bench, football);
     virtual_sleep(60000);
-    single_stop(started.single);
-    finish(&started);
-    assert_ok(started.outcome);
-    assert_true(started.result.stopped);
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "paused");
+    stop_it(bench);
 }
 
 /* A person reads that, and it is looked at every ten seconds. */
@@ -449,19 +365,13 @@ VIRTUAL_BENCH_TEST(of_a_store_that_is_away_the_log_tells_once_a_minute)
 {
     static struct store away = {
         .name = "away", .breakers = {{.failures = BREAKER_FAILURES}}};
-    static struct store *stores[2];
-    static const char *names[] = {"main", "away"};
 
-    stores[0] = bench->store;
-    stores[1] = &away;
-    bench->stores =
-        (struct job_stores){.count = 2, .names = names, .stores = stores};
+    workbench_add_store(bench, &away);
     bench->script = is_always_out;
     workbench_log_begin();
     start(&started, bench, football);
     virtual_sleep(250000);
-    single_stop(started.single);
-    finish(&started);
+    stop_it(bench);
     assert_in_range(workbench_log_end("r1: 503"), 4, 5);
 }
 
@@ -474,31 +384,23 @@ VIRTUAL_BENCH_TEST(stopped_while_it_waits_it_waits_no_longer)
     virtual_sleep(65000);
     single_read_progress(started.single, &progress);
     assert_true(progress.until_ms > platform_boot_ms() + 3000 * 1000);
-    single_stop(started.single);
-    finish(&started);
-    assert_true(started.result.stopped);
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "paused");
+    stop_it(bench);
 }
 
 /* Takes the lease away while the kind is at work. */
 BENCH_SCRIPT(is_beaten)
 {
-    struct ledger_run stored;
+    struct ledger_run *stored = workbench_stored(bench, JOB, "r1");
 
-    ledger_run_init(&stored);
-    if (workbench_run(bench, JOB, "r1", &stored)) {
-        stored.epoch++;
-        stored.owner = slice_of("somebody");
-        (void)!workbench_store_run(bench, &stored);
-    }
-    ledger_run_done(&stored);
+    stored->epoch++;
+    stored->owner = slice_of("somebody");
+    assert_ok(workbench_store_run(bench, stored));
     return RUN_SUCCEEDED;
 }
 
 VIRTUAL_BENCH_TEST(overtaken_it_ends_and_says_so)
 {
-    bench->script = is_beaten;
-    run_once(&started, bench, football);
+    play(bench, is_beaten);
     assert_ok(started.outcome);
     assert_true(started.result.overtaken);
     assert_false(started.result.stopped);
@@ -518,13 +420,9 @@ BENCH_SCRIPT(is_cut_off)
 
 VIRTUAL_BENCH_TEST(a_lease_that_nobody_took_is_taken_again)
 {
-    bench->script = is_cut_off;
-    run_once(&started, bench, football);
-    assert_ok(started.outcome);
+    expect_end(bench, is_cut_off, LEDGER_SUCCEEDED, 2);
     assert_false(started.result.overtaken);
-    assert_int_equal(started.result.state, LEDGER_SUCCEEDED);
     assert_string_equal(workbench_state(bench, JOB, "r1"), "succeeded");
-    assert_int_equal(bench->attempts, 2);
 }
 
 /* Completes a round; then it loses its lease, then a store is away. */
@@ -540,26 +438,18 @@ BENCH_SCRIPT(uses_the_acceptance_up_and_breaks_off)
 VIRTUAL_BENCH_TEST(
     an_attempt_after_a_lost_lease_or_an_outage_accepts_no_deletes)
 {
-    bench->script = uses_the_acceptance_up_and_breaks_off;
-    run_once(&started, bench, football);
-    assert_int_equal(started.result.state, LEDGER_SUCCEEDED);
-    assert_int_equal(bench->attempts, 3);
-    assert_true(accepted[0]);
-    assert_false(accepted[1] || accepted[2]);
+    expect_accepted_once(bench, uses_the_acceptance_up_and_breaks_off);
 }
 
 BENCH_SCRIPT(is_stopped_and_cut_off)
 {
-    single_stop(cut_off);
+    single_stop(started.single);
     return is_cut_off(bench, run, attempt_number, err);
 }
 
 VIRTUAL_BENCH_TEST(stopped_beyond_its_lease_it_was_not_overtaken)
 {
-    bench->script = is_stopped_and_cut_off;
-    start(&started, bench, football);
-    cut_off = started.single;
-    finish(&started);
+    play(bench, is_stopped_and_cut_off);
     assert_true(started.result.stopped);
     assert_false(started.result.overtaken);
     assert_int_equal(bench->attempts, 1);
@@ -568,12 +458,10 @@ VIRTUAL_BENCH_TEST(stopped_beyond_its_lease_it_was_not_overtaken)
 /* What no run's entity looks like, where r1's is to be. */
 static void spoil_run(struct workbench *bench)
 {
-    struct exchange exchange = {0};
     struct entity entity;
     struct arena arena;
 
     arena_init(&arena);
-    (void)!ledger_create(bench->wrapped.inner, &exchange);
     entity_init(&entity, &arena, slice_of(JOB), slice_of("r1"));
     entity_set_int32(&entity, &arena, "State", 5);
     workbench_write(bench, OPERATION_INSERT, &entity);
@@ -584,12 +472,16 @@ static void spoil_run(struct workbench *bench)
 VIRTUAL_BENCH_TEST(a_run_that_cannot_be_read_is_said)
 {
     spoil_run(bench);
-    run_once(&started, bench, football);
+    play(bench, NULL);
     assert_ok(started.outcome);
     assert_true(started.result.unreadable);
     assert_non_null(strstr(started.result.err.text, "State"));
     assert_int_equal(bench->attempts, 0);
 }
+
+/* ---- two commands at once ---- */
+
+static struct started first, second;
 
 BENCH_SCRIPT(takes_long)
 {
@@ -598,16 +490,21 @@ BENCH_SCRIPT(takes_long)
     return RUN_SUCCEEDED;
 }
 
-VIRTUAL_BENCH_TEST(progress_is_seen_while_it_works_and_while_another_does)
+/* The second one waits for the first. */
+static void start_two(struct workbench *bench)
 {
-    struct started first, second;
-    struct single_progress progress;
-
     bench->script = takes_long;
     start(&first, bench, football);
     virtual_sleep(5000);
     start(&second, bench, football);
     virtual_sleep(10000);
+}
+
+VIRTUAL_BENCH_TEST(it_waits_while_another_process_is_at_it_and_tells_so)
+{
+    struct single_progress progress;
+
+    start_two(bench);
     single_read_progress(first.single, &progress);
     assert_true(progress.working);
     assert_int_equal(progress.read, 11);
@@ -615,6 +512,8 @@ VIRTUAL_BENCH_TEST(progress_is_seen_while_it_works_and_while_another_does)
     assert_true(progress.held_by_another);
     finish(&second);
     finish(&first);
+    assert_int_equal(first.result.state, LEDGER_SUCCEEDED);
+    assert_int_equal(second.result.state, LEDGER_SUCCEEDED);
     assert_true(second.result.already);
     assert_int_equal(bench->attempts, 1);
 }
@@ -622,14 +521,9 @@ VIRTUAL_BENCH_TEST(progress_is_seen_while_it_works_and_while_another_does)
 /* It was paused there, by who only waited for it. */
 VIRTUAL_BENCH_TEST(who_stops_waiting_leaves_the_run_to_its_owner)
 {
-    struct started first, second;
     struct ledger_run *run;
 
-    bench->script = takes_long;
-    start(&first, bench, football);
-    virtual_sleep(5000);
-    start(&second, bench, football);
-    virtual_sleep(10000);
+    start_two(bench);
     single_stop(second.single);
     finish(&second);
     assert_ok(second.outcome);
