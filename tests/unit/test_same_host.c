@@ -15,7 +15,6 @@
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
 #include "worker/run/consumer.h"
-#include "worker/run/control.h"
 #include "worker/run/lease.h"
 #include "worker/run/lock_file.h"
 #include "worker/run/orphans.h"
@@ -78,16 +77,20 @@ TEST_FIXTURE(fixture, struct fixture, init, done)
 
 /* ---- the other process ---- */
 
-/* It acquires the lease of a run, as a worker does, without a message. */
-static void other_claims(struct fixture *f, const char *id)
+/* It tries to acquire the lease of a run, as a worker does, without a message.
+ */
+static enum lease_outcome other_tries(struct fixture *f, const char *id)
 {
     struct lease_request wish = workbench_wish(&f->bench, id);
-    enum tw_err outcome;
 
     wish.lock_file = f->other.lock_file;
     lease_init(&f->other.lease, &wish);
-    assert_int_equal(lease_acquire(&f->other.lease, &wish, &outcome, &f->err),
-        LEASE_ACQUIRED);
+    return lease_acquire(&f->other.lease, &wish, &f->outcome, &f->err);
+}
+
+static void other_claims(struct fixture *f, const char *id)
+{
+    assert_int_equal(other_tries(f, id), LEASE_ACQUIRED);
 }
 
 /* And by the way takes the message of it. */
@@ -105,6 +108,15 @@ static void other_dies(struct fixture *f)
     lease_done(&f->other.lease);
 }
 
+/* One more process acquires r1 and dies; max_attempts is two. */
+static void other_crashes(struct fixture *f)
+{
+    if (!f->other.lock_file)
+        f->other.lock_file = definition_lock_file(&f->bench.definition);
+    other_claims(f, "r1");
+    other_dies(f);
+}
+
 static void other_ends(struct fixture *f)
 {
     lease_done(&f->other.lease);
@@ -112,14 +124,28 @@ static void other_ends(struct fixture *f)
 
 /* ---- acquiring ---- */
 
-static enum lease_outcome take(struct fixture *f, struct lock_file *lock_file)
+/* A process that has that lock file tries to acquire the lease of r1. */
+static void expect_take(
+    struct fixture *f, struct lock_file *lock_file, enum lease_outcome wanted)
 {
     struct lease_request wish = workbench_wish(&f->bench, "r1");
 
     wish.lock_file = lock_file;
     lease_done(&f->lease);
     lease_init(&f->lease, &wish);
-    return lease_acquire(&f->lease, &wish, &f->outcome, &f->err);
+    assert_int_equal(
+        lease_acquire(&f->lease, &wish, &f->outcome, &f->err), wanted);
+}
+
+/* That process is ours. */
+static void expect_taken(struct fixture *f)
+{
+    expect_take(f, f->lock_file, LEASE_ACQUIRED);
+}
+
+static void expect_held(struct fixture *f)
+{
+    expect_take(f, f->lock_file, LEASE_HELD);
 }
 
 FIXTURE_TEST(the_lease_of_a_dead_owner_is_no_obstacle)
@@ -127,9 +153,9 @@ FIXTURE_TEST(the_lease_of_a_dead_owner_is_no_obstacle)
     int64_t began_ms = platform_boot_ms();
 
     other_claims(f, "r1");
-    assert_int_equal(take(f, f->lock_file), LEASE_HELD);
+    expect_held(f);
     other_dies(f);
-    assert_int_equal(take(f, f->lock_file), LEASE_ACQUIRED);
+    expect_taken(f);
     assert_true(platform_boot_ms() - began_ms < 2000);
     assert_int_equal(f->lease.run.epoch, 2);
     /* What it had sent may still arrive: rule A4. */
@@ -140,9 +166,9 @@ FIXTURE_TEST(a_live_owner_s_lease_is_waited_for)
 {
     other_claims(f, "r1");
     virtual_sleep((TIMEOUT_S - 1) * 1000);
-    assert_int_equal(take(f, f->lock_file), LEASE_HELD);
+    expect_held(f);
     virtual_sleep(10000);
-    assert_int_equal(take(f, f->lock_file), LEASE_ACQUIRED);
+    expect_taken(f);
     other_ends(f);
 }
 
@@ -154,10 +180,9 @@ FIXTURE_TEST(without_a_lock_file_the_lease_is_waited_for)
 
     assert_non_null(mkdtemp(folder));
     elsewhere = lock_file_open(folder, 60000);
-    other_claims(f, "r1");
-    other_dies(f);
-    assert_int_equal(take(f, NULL), LEASE_HELD);
-    assert_int_equal(take(f, elsewhere), LEASE_HELD);
+    other_crashes(f);
+    expect_take(f, NULL, LEASE_HELD);
+    expect_take(f, elsewhere, LEASE_HELD);
     lease_done(&f->lease);
     lock_file_close(elsewhere);
 }
@@ -166,53 +191,31 @@ FIXTURE_TEST(without_a_lock_file_the_lease_is_waited_for)
 FIXTURE_TEST(the_lock_file_is_the_owner_s_and_not_the_run_s)
 {
     f->bench.setup.max_attempts = 5; /* nothing is spaced */
-    other_claims(f, "r1");
-    other_dies(f);
+    other_crashes(f);
     virtual_sleep(70000);
-    assert_int_equal(take(f, NULL), LEASE_ACQUIRED);
-    assert_int_equal(take(f, f->lock_file), LEASE_HELD);
+    expect_take(f, NULL, LEASE_ACQUIRED);
+    expect_held(f);
 }
 
 /* Kills that no progress comes between are spaced as ever. */
 FIXTURE_TEST(crashed_attempts_are_spaced_all_the_same)
 {
-    other_claims(f, "r1");
-    other_dies(f);
-    f->other.lock_file = definition_lock_file(&f->bench.definition);
-    other_claims(f, "r1"); /* the second of max_attempts */
-    other_dies(f);
-    assert_int_equal(take(f, f->lock_file), LEASE_HELD);
+    other_crashes(f);
+    other_crashes(f);
+    expect_held(f);
     virtual_sleep(10 * TIMEOUT_S * 1000);
-    assert_int_equal(take(f, f->lock_file), LEASE_HELD);
+    expect_held(f);
     virtual_sleep((TIMEOUT_S + 4) * 1000);
-    assert_int_equal(take(f, f->lock_file), LEASE_ACQUIRED);
-}
-
-static void other_crashes_again(struct fixture *f)
-{
-    f->other.lock_file = definition_lock_file(&f->bench.definition);
-    other_claims(f, "r1");
-    other_dies(f);
-}
-
-static void ask_to_cancel(struct fixture *f)
-{
-    struct ledger_run *before = workbench_new_run(&f->bench);
-    bool asked;
-
-    assert_ok(control_cancel(f->bench.wrapped.inner, slice_of(JOB),
-        slice_of("r1"), before, &asked, &f->err));
-    assert_true(asked);
+    expect_taken(f);
 }
 
 FIXTURE_TEST(a_run_that_crashed_its_workers_is_cancelled_at_once)
 {
-    other_claims(f, "r1");
-    other_dies(f);
-    other_crashes_again(f); /* the second of max_attempts */
-    assert_int_equal(take(f, f->lock_file), LEASE_HELD);
-    ask_to_cancel(f);
-    assert_int_equal(take(f, f->lock_file), LEASE_RUN_ENDED);
+    other_crashes(f);
+    other_crashes(f);
+    expect_held(f);
+    assert_true(workbench_cancel(&f->bench, "r1"));
+    expect_take(f, f->lock_file, LEASE_RUN_ENDED);
     assert_string_equal(workbench_state(&f->bench, JOB, "r1"), "cancelled");
 }
 
@@ -220,25 +223,23 @@ FIXTURE_TEST(a_run_that_crashed_its_workers_is_cancelled_at_once)
 FIXTURE_TEST(an_attempt_that_completes_a_load_before_a_cancel_is_spaced)
 {
     f->bench.kind.ends_load = true;
-    other_claims(f, "r1");
-    other_dies(f);
-    other_crashes_again(f);
-    ask_to_cancel(f);
-    assert_int_equal(take(f, f->lock_file), LEASE_HELD);
+    other_crashes(f);
+    other_crashes(f);
+    assert_true(workbench_cancel(&f->bench, "r1"));
+    expect_held(f);
     virtual_sleep(12 * TIMEOUT_S * 1000);
-    assert_int_equal(take(f, f->lock_file), LEASE_ACQUIRED);
+    expect_taken(f);
 }
 
 /* Without a lock file, when the lease has expired. */
 FIXTURE_TEST(a_cancel_waits_for_the_lease_and_not_for_the_spacing)
 {
-    other_claims(f, "r1");
-    other_dies(f);
-    other_crashes_again(f);
-    ask_to_cancel(f);
-    assert_int_equal(take(f, NULL), LEASE_HELD);
+    other_crashes(f);
+    other_crashes(f);
+    assert_true(workbench_cancel(&f->bench, "r1"));
+    expect_take(f, NULL, LEASE_HELD);
     virtual_sleep((TIMEOUT_S + 4) * 1000);
-    assert_int_equal(take(f, NULL), LEASE_RUN_ENDED);
+    expect_take(f, NULL, LEASE_RUN_ENDED);
 }
 
 /* Its message comes every 5 s, so that a worker sees what is asked. */
@@ -254,9 +255,8 @@ FIXTURE_TEST(
 
     wish.message = &message;
     wish.lock_file = f->lock_file;
-    other_claims(f, "r1");
-    other_dies(f);
-    other_crashes_again(f);
+    other_crashes(f);
+    other_crashes(f);
     virtual_sleep(40000); /* a part of the lease, or more than that, is left */
     for (int i = 0; i < 2; i++) {
         lease_done(&f->lease);
@@ -272,38 +272,28 @@ FIXTURE_TEST(
 /* The owner died before it saw what was asked. */
 FIXTURE_TEST(what_the_dead_was_asked_is_done_at_once)
 {
-    struct ledger_run *before;
-    bool asked;
-
     other_claims(f, "r1");
-    before = workbench_new_run(&f->bench);
-    assert_ok(control_cancel(f->bench.wrapped.inner, slice_of(JOB),
-        slice_of("r1"), before, &asked, &f->err));
-    assert_true(asked);
+    assert_true(workbench_cancel(&f->bench, "r1"));
     other_dies(f);
-    assert_int_equal(take(f, f->lock_file), LEASE_RUN_ENDED);
+    expect_take(f, f->lock_file, LEASE_RUN_ENDED);
     assert_string_equal(workbench_state(&f->bench, JOB, "r1"), "cancelled");
 }
 
 /* ---- what an owner notes ---- */
 
-struct found {
-    unsigned count;
-};
-
-static void note_found(void *context, struct slice job, struct slice id)
+static void count_found(void *context, struct slice job, struct slice id)
 {
-    ((struct found *)context)->count++;
+    (*(unsigned *)context)++;
 }
 
 /* How many runs are noted, once the other process is dead. */
 static unsigned noted_by_the_dead(struct fixture *f)
 {
-    struct found found = {0};
+    unsigned found = 0;
 
     other_dies(f);
-    lock_file_find_dead(f->lock_file, note_found, &found);
-    return found.count;
+    lock_file_find_dead(f->lock_file, count_found, &found);
+    return found;
 }
 
 static void let_go(struct fixture *f)
@@ -332,29 +322,17 @@ FIXTURE_TEST(a_run_that_could_not_be_let_go_of_stays_noted)
 /* It may be stored all the same. */
 FIXTURE_TEST(a_claim_without_an_answer_is_noted)
 {
-    struct lease_request wish = workbench_wish(&f->bench, "r1");
-
-    wish.lock_file = f->other.lock_file;
-    lease_init(&f->other.lease, &wish);
     workbench_meets(&f->bench, BENCH_BATCH, ALWAYS, BENCH_LOSE_ANSWER);
     workbench_meets(&f->bench, BENCH_GET, 2, UINT_MAX, BENCH_FAIL);
-    assert_int_equal(
-        lease_acquire(&f->other.lease, &wish, &f->outcome, &f->err),
-        LEASE_OUTAGE);
+    assert_int_equal(other_tries(f, "r1"), LEASE_OUTAGE);
     lease_done(&f->other.lease);
     assert_int_equal(noted_by_the_dead(f), 1);
 }
 
 FIXTURE_TEST(a_run_that_another_one_has_is_not_noted)
 {
-    struct lease_request wish = workbench_wish(&f->bench, "r1");
-
-    assert_int_equal(take(f, f->lock_file), LEASE_ACQUIRED);
-    wish.lock_file = f->other.lock_file;
-    lease_init(&f->other.lease, &wish);
-    assert_int_equal(
-        lease_acquire(&f->other.lease, &wish, &f->outcome, &f->err),
-        LEASE_HELD);
+    expect_taken(f);
+    assert_int_equal(other_tries(f, "r1"), LEASE_HELD);
     lease_done(&f->other.lease);
     assert_int_equal(noted_by_the_dead(f), 0);
 }
@@ -412,7 +390,7 @@ FIXTURE_TEST(a_note_that_is_no_longer_true_is_passed_over)
     (void)lock_file_note(f->other.lock_file, slice_of(JOB), slice_of("gone"));
     (void)lock_file_note(f->other.lock_file, slice_of("other"), slice_of("r"));
     other_dies(f);
-    assert_int_equal(take(f, f->lock_file), LEASE_ACQUIRED);
+    expect_taken(f);
     orphans_init(&orphans, NULL, f->lock_file);
     orphans_use(&orphans, &f->bench.definition);
     gets = f->bench.calls[BENCH_GET];
@@ -427,44 +405,54 @@ FIXTURE_TEST(a_note_that_is_no_longer_true_is_passed_over)
 
 /* ---- a worker ---- */
 
-struct service {
+static struct {
     struct consumer *consumer;
     struct consumer_result result;
     enum tw_err outcome;
     struct err err;
     struct platform_thread thread;
-};
+} worker;
 
-static void run_service(void *arg)
+static void run_worker(void *arg)
 {
-    struct service *service = arg;
-
-    service->outcome =
-        consumer_run(service->consumer, &service->result, &service->err);
+    worker.outcome = consumer_run(worker.consumer, &worker.result, &worker.err);
 }
 
-static void start_with(
-    struct service *service, struct fixture *f, struct lock_file *lock_file)
+static void make_worker(struct fixture *f, struct lock_file *lock_file)
 {
     const struct consumer_options options = {
         .definition = definition_hold(&f->bench.definition),
         .lock_file = lock_file};
 
-    *service = (struct service){.consumer = consumer_new(&options)};
-    platform_start(&service->thread, "service", run_service, service);
+    memset(&worker, 0, sizeof(worker));
+    worker.consumer = consumer_new(&options);
 }
 
-static void start(struct service *service, struct fixture *f)
+static void start_with(struct fixture *f, struct lock_file *lock_file)
 {
-    start_with(service, f, f->lock_file);
+    make_worker(f, lock_file);
+    platform_start(&worker.thread, "service", run_worker, NULL);
 }
 
-static void stop(struct service *service)
+static void start(struct fixture *f)
 {
-    consumer_stop(service->consumer);
-    platform_join(&service->thread);
-    consumer_free(service->consumer);
-    assert_ok(service->outcome);
+    start_with(f, f->lock_file);
+}
+
+static void stop(void)
+{
+    consumer_stop(worker.consumer);
+    platform_join(&worker.thread);
+    consumer_free(worker.consumer);
+    assert_ok(worker.outcome);
+}
+
+/* A worker for so long. */
+static void work(struct fixture *f, int64_t for_ms)
+{
+    start(f);
+    virtual_sleep(for_ms);
+    stop();
 }
 
 static bool r1_succeeded(struct workbench *bench)
@@ -474,25 +462,22 @@ static bool r1_succeeded(struct workbench *bench)
 
 FIXTURE_TEST(an_idle_worker_takes_the_run_of_one_that_dies)
 {
-    struct service service;
     int64_t died_ms;
 
     other_takes(f, BENCH_QUEUE, MESSAGE("r1"));
     other_claims(f, "r1");
-    start(&service, f);
+    start(f);
     virtual_sleep(10000);
     assert_int_equal(f->bench.attempts, 0);
     died_ms = platform_boot_ms();
     other_dies(f);
     workbench_wait(&f->bench, r1_succeeded);
     assert_in_range((uintmax_t)(platform_boot_ms() - died_ms), 0, 2000);
-    stop(&service);
-    assert_int_equal(service.result.succeeded, 1);
+    stop();
+    assert_int_equal(worker.result.succeeded, 1);
     /* Its message is still hidden, and comes back to a run that has ended. */
     assert_int_equal(workbench_count(&f->bench, BENCH_QUEUE), 1);
-    start(&service, f);
-    virtual_sleep(TIMEOUT_S * 1000);
-    stop(&service);
+    work(f, TIMEOUT_S * 1000);
     assert_int_equal(workbench_count(&f->bench, BENCH_QUEUE), 0);
     assert_int_equal(f->bench.attempts, 1);
 }
@@ -507,85 +492,69 @@ BENCH_SCRIPT(takes_a_minute)
 /* With one slot, and messages waiting: what was begun goes first. */
 FIXTURE_TEST(a_worker_that_starts_takes_the_runs_of_the_dead_first)
 {
-    struct service service;
-
     f->bench.script = takes_a_minute;
     f->bench.setup.slots = 1;
-    other_claims(f, "r1");
-    other_dies(f);
+    other_crashes(f);
     (void)workbench_put(&f->bench, BENCH_QUEUE, MESSAGE("r2"));
-    start(&service, f);
+    start(f);
     virtual_sleep(2000);
     assert_string_equal(workbench_state(&f->bench, JOB, "r1"), "running");
     assert_string_equal(workbench_state(&f->bench, JOB, "r2"), "none");
     virtual_sleep(60000);
     assert_true(r1_succeeded(&f->bench));
-    stop(&service);
+    stop();
 }
 
 /* More of them than slots: the others as slots become idle. */
 FIXTURE_TEST(every_run_of_the_dead_is_taken_in_turn)
 {
-    struct service service;
-
     for (char id[] = "r1"; id[1] <= '5'; id[1]++) {
         other_claims(f, id);
         f->other.lease.noted = LOCK_FILE_NOWHERE; /* it stays at work */
         lease_done(&f->other.lease);
     }
     other_dies(f);
-    start(&service, f);
-    virtual_sleep(3000);
-    stop(&service);
-    assert_int_equal(service.result.succeeded, 5);
+    work(f, 3000);
+    assert_int_equal(worker.result.succeeded, 5);
 }
 
 /* Suspended for half its lease: it has its lock, and its run. */
 FIXTURE_TEST(a_process_that_lives_keeps_its_runs)
 {
-    struct service service;
-
     other_claims(f, "r1");
-    start(&service, f);
-    virtual_sleep((TIMEOUT_S - 5) * 1000);
+    work(f, (TIMEOUT_S - 5) * 1000);
     assert_int_equal(f->bench.attempts, 0);
-    stop(&service);
     other_ends(f);
 }
 
 /* The run's queue is another worker's. */
 FIXTURE_TEST(runs_of_other_queues_are_left_to_others)
 {
-    struct service service;
-
     other_claims(f, "r1");
     f->other.lease.run.queue =
         ledger_text(&f->other.lease.run, slice_of("elsewhere"));
     assert_int_equal(
         lease_write_run(&f->other.lease, NULL, &f->err), LEASE_VALID);
     other_dies(f);
-    start(&service, f);
-    virtual_sleep(30 * 60000);
+    work(f, 30 * 60000);
     assert_int_equal(f->bench.attempts, 0);
-    stop(&service);
 }
 
 /* It is looked for as often as ever, and in the folder alone. */
 FIXTURE_TEST(looking_sends_nothing)
 {
-    struct service service;
     unsigned calls[2] = {0};
 
     f->bench.setup.poll_min_ms = f->bench.setup.poll_max_ms = 100000;
     for (int with = 0; with < 2; with++) {
-        start_with(&service, f, with ? f->lock_file : NULL);
+        start_with(f, with ? f->lock_file : NULL);
         virtual_sleep(1000);
         for (int i = 0; i < BENCH_CALLS; i++)
             calls[with] -= f->bench.calls[i];
         virtual_sleep(60000);
         for (int i = 0; i < BENCH_CALLS; i++)
             calls[with] += f->bench.calls[i];
-        stop(&service);
+        stop();
     }
     assert_int_equal(calls[0], calls[1]);
 }
@@ -593,34 +562,27 @@ FIXTURE_TEST(looking_sends_nothing)
 /* The ledger was away just then. */
 FIXTURE_TEST(after_an_outage_it_is_looked_at_again)
 {
-    struct service service;
-
     other_claims(f, "r1");
-    start(&service, f);
+    start(f);
     virtual_sleep(5000);
     f->bench.down = true;
     other_dies(f);
     virtual_sleep(10000);
     f->bench.down = false;
     virtual_sleep(12000);
-    stop(&service);
-    assert_int_equal(service.result.succeeded, 1);
+    stop();
+    assert_int_equal(worker.result.succeeded, 1);
 }
 
 /* It was told to stop before it could look. */
 FIXTURE_TEST(a_worker_that_stops_takes_nothing)
 {
-    const struct consumer_options options = {
-        .definition = definition_hold(&f->bench.definition),
-        .lock_file = f->lock_file};
-    struct service service = {.consumer = consumer_new(&options)};
-
-    other_claims(f, "r1");
-    other_dies(f);
-    consumer_stop(service.consumer);
-    run_service(&service);
-    consumer_free(service.consumer);
-    assert_ok(service.outcome);
+    make_worker(f, f->lock_file);
+    other_crashes(f);
+    consumer_stop(worker.consumer);
+    run_worker(NULL);
+    consumer_free(worker.consumer);
+    assert_ok(worker.outcome);
     assert_int_equal(f->bench.attempts, 0);
 }
 
@@ -629,29 +591,27 @@ FIXTURE_TEST(a_worker_that_stops_takes_nothing)
 static struct slice names[] = {{"channel", 7}};
 static struct slice football[] = {{"Football", 8}};
 
-static void run_single(
-    struct fixture *f, struct lock_file *lock_file, struct single_result *ret)
+static struct single_result run_single(struct fixture *f)
 {
     const struct single_options options = {.definition = &f->bench.definition,
         .job = &f->bench.job,
         .args = {1, names, football},
         .id = slice_of("r1"),
-        .lock_file = lock_file};
+        .lock_file = f->lock_file};
     struct single *single = single_new(&options);
+    struct single_result result;
 
-    assert_ok(single_run(single, ret, &f->err));
+    assert_ok(single_run(single, &result, &f->err));
     single_free(single);
+    return result;
 }
 
 FIXTURE_TEST(a_run_that_was_killed_continues_at_once_by_its_id)
 {
-    struct single_result result;
     int64_t began_ms = platform_boot_ms();
 
-    other_claims(f, "r1");
-    other_dies(f);
-    run_single(f, f->lock_file, &result);
-    assert_int_equal(result.state, LEDGER_SUCCEEDED);
+    other_crashes(f);
+    assert_int_equal(run_single(f).state, LEDGER_SUCCEEDED);
     assert_true(platform_boot_ms() - began_ms < 1000);
     assert_int_equal(f->bench.attempts, 1);
 }
@@ -661,9 +621,8 @@ static unsigned named;
 BENCH_SCRIPT(names_its_lock_file)
 {
     struct lock_file *other = definition_lock_file(&bench->definition);
-    struct ledger_run *stored;
+    struct ledger_run *stored = workbench_stored(bench, JOB, run->id);
 
-    stored = workbench_stored(bench, JOB, run->id);
     assert_false(lock_file_is_dead(other, stored->owner));
     named += memchr(stored->owner.at, '@', stored->owner.len) != NULL;
     lock_file_close(other);
@@ -672,17 +631,12 @@ BENCH_SCRIPT(names_its_lock_file)
 
 FIXTURE_TEST(a_run_and_a_worker_s_message_name_the_lock_file)
 {
-    struct single_result result;
-    struct service service;
-
     named = 0;
     f->bench.script = names_its_lock_file;
-    run_single(f, f->lock_file, &result);
+    (void)run_single(f);
     assert_int_equal(named, 1);
     (void)workbench_put(&f->bench, BENCH_QUEUE, MESSAGE("r2"));
     (void)workbench_put(&f->bench, BENCH_BOUND, "Football");
-    start(&service, f);
-    virtual_sleep(2000);
-    stop(&service);
+    work(f, 2000);
     assert_int_equal(named, 3);
 }
