@@ -107,23 +107,49 @@ SCRATCH_TEST(an_account_is_its_name_in_its_cloud)
             " Blogs (acct at acct.table.core.windows.net)"));
 }
 
-/* accounts: with TABLES, or without if they are not to matter; as a former
- * version they are written by bind_former(). */
-static void bind_former(struct ledger_run *run, const char *accounts)
+/* ---- a run that is bound ---- */
+
+static struct ledger_run run; /* of one test */
+static struct err err;
+
+static int run_set_up(void **state)
 {
-    ledger_run_init(run);
-    bound_set(run, &job, slice_of(accounts));
+    ledger_run_init(&run);
+    return scratch_set_up(state);
 }
 
-static void bind(struct ledger_run *run, const char *accounts)
+static int run_tear_down(void **state)
+{
+    ledger_run_done(&run);
+    return scratch_tear_down(state);
+}
+
+#define RUN_TEST(name) TEST_IN(name, run_set_up, run_tear_down)
+
+/* accounts: with TABLES, or without if they are not to matter; as a former
+ * version they are written by bind_former(). */
+static void bind_former(const char *accounts)
+{
+    ledger_run_done(&run);
+    ledger_run_init(&run);
+    bound_set(&run, &job, slice_of(accounts));
+}
+
+static void bind(const char *accounts)
 {
     bool whole = accounts[0] == 0 || strchr(accounts, ' ');
 
-    bind_former(run,
+    bind_former(
         arena_format(&scratch, "%s%s", accounts, whole ? "" : " Blogs (x)").at);
 }
 
-SCRATCH_TEST(another_account_under_the_same_text_is_a_change)
+static void expect_bound(
+    const struct job *now, const char *accounts, enum tw_err wanted)
+{
+    assert_int_equal(bound_check(&run, now, slice_of(accounts), &err), wanted);
+}
+
+RUN_TEST(another_account_under_the_same_text_is_a_change)
 {
     static const struct {
         const char *before, *now;
@@ -138,12 +164,11 @@ SCRATCH_TEST(another_account_under_the_same_text_is_a_change)
         {"." ONE, "", false, false}, /* is not known */
     };
 
-    for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, CASES); i++) {
         struct slice now = slice_of(CASES[i].now);
         struct job other = job;
-        struct ledger_run run;
 
-        bind(&run, CASES[i].before);
+        bind(CASES[i].before);
         assert_int_equal(
             bound_accounts_changed(&run, &job, now), CASES[i].changed);
         memcpy(other.hash, "fedcba9876543210", 16);
@@ -151,22 +176,18 @@ SCRATCH_TEST(another_account_under_the_same_text_is_a_change)
             CASES[i].changed_with_text);
         assert_true(bound_definition_changed(&run, &other));
         assert_false(bound_definition_changed(&run, &job));
-        ledger_run_done(&run);
     }
 }
 
 /* A former version took the digests of other texts. */
-SCRATCH_TEST(accounts_of_a_former_version_are_not_compared)
+RUN_TEST(accounts_of_a_former_version_are_not_compared)
 {
-    struct ledger_run run;
+    struct slice now = slice_of("." TWO " T (x)");
 
-    bind_former(&run, "." ONE);
-    assert_false(
-        bound_accounts_changed(&run, &job, slice_of("." TWO " T (x)")));
-    ledger_run_done(&run);
-    bind_former(&run, "." ONE " T (x)");
-    assert_true(bound_accounts_changed(&run, &job, slice_of("." TWO " T (x)")));
-    ledger_run_done(&run);
+    bind_former("." ONE);
+    assert_false(bound_accounts_changed(&run, &job, now));
+    bind_former("." ONE " T (x)");
+    assert_true(bound_accounts_changed(&run, &job, now));
 }
 
 #define OTHER "fedcba9876543210"
@@ -174,16 +195,13 @@ SCRATCH_TEST(accounts_of_a_former_version_are_not_compared)
 
 /* A store that cannot be opened now does not loosen what the run is bound to.
  */
-SCRATCH_TEST(accounts_that_are_not_known_leave_the_former_ones)
+RUN_TEST(accounts_that_are_not_known_leave_the_former_ones)
 {
-    struct ledger_run run;
-
-    bind(&run, "." ONE " Blogs (x)");
+    bind("." ONE " Blogs (x)");
     bound_set(&run, &job, slice_of(""));
     assert_true(slice_is(run.definition, HASH "." ONE " Blogs (x)"));
     bound_set(&run, &job, slice_of("." TWO));
     assert_true(slice_is(run.definition, HASH "." TWO));
-    ledger_run_done(&run);
 }
 
 static struct job other_job(const char *parts)
@@ -196,84 +214,67 @@ static struct job other_job(const char *parts)
 }
 
 /* Whatever the kind is. */
-SCRATCH_TEST(a_changed_definition_needs_to_be_accepted)
+RUN_TEST(a_changed_definition_needs_to_be_accepted)
 {
     struct job other = other_job(NULL);
-    struct ledger_run run;
-    struct err err;
 
-    bind(&run, "." ONE " Scratch (t.db)");
-    assert_int_equal(
-        bound_check(&run, &other, slice_of("." ONE " Blogs (t.db)"), &err),
-        TW_CONFLICT);
+    bind("." ONE " Scratch (t.db)");
+    expect_bound(&other, "." ONE " Blogs (t.db)", TW_CONFLICT);
     assert_string_equal(err.text,
         "the definition of its job has changed: restore it, or accept the new "
         "one with `resume`; the run began with Scratch (t.db), the job has "
         "Blogs (t.db) now");
     assert_false(bound_accept(&run, &other)); /* no attempt has met it yet */
     bound_offer(&run, &other, slice_of("." ONE " Blogs (t.db)"));
-    assert_int_equal(
-        bound_check(&run, &other, slice_of("." ONE), &err), TW_CONFLICT);
-    assert_ok(bound_check(&run, &job, slice_of("." ONE), &err)); /* restored */
+    expect_bound(&other, "." ONE, TW_CONFLICT);
+    expect_bound(&job, "." ONE, TW_OK);     /* restored */
     assert_false(bound_accept(&run, &job)); /* a person has restored it */
     assert_true(bound_accept(&run, &other));
     assert_false(bound_accept(&run, &other));
     assert_true(bound_accepted(&run, &other));
-    assert_ok(bound_check(&run, &other, slice_of("." ONE), &err));
-    assert_ok(bound_check(&run, &other, slice_of(""), &err));
+    expect_bound(&other, "." ONE, TW_OK);
+    expect_bound(&other, "", TW_OK);
     bound_set(&run, &other, slice_of("." ONE));
     assert_true(slice_is(run.definition, OTHER "." ONE));
-    ledger_run_done(&run);
 }
 
 /* A person has accepted what was there when the run was held, not what came
  * afterwards. */
-SCRATCH_TEST(only_what_was_offered_is_accepted)
+RUN_TEST(only_what_was_offered_is_accepted)
 {
     struct job other = other_job(NULL), third = job;
-    struct ledger_run run;
-    struct err err;
 
     memcpy(third.hash, "ffffffffffffffff", 16);
-    bind(&run, "." ONE);
+    bind("." ONE);
     bound_offer(&run, &other, slice_of("." ONE));
     assert_false(bound_accept(&run, &third)); /* the person's is another one */
     assert_true(bound_accept(&run, &other));
-    assert_int_equal(
-        bound_check(&run, &third, slice_of("." ONE), &err), TW_CONFLICT);
-    assert_int_equal(
-        bound_check(&run, &other, slice_of("." TWO), &err), TW_CONFLICT);
+    expect_bound(&third, "." ONE, TW_CONFLICT);
+    expect_bound(&other, "." TWO, TW_CONFLICT);
     bound_offer(&run, &job, slice_of("." TWO));
     assert_true(bound_accept(&run, &job));
-    assert_ok(bound_check(&run, &job, slice_of("." TWO), &err));
-    assert_int_equal(
-        bound_check(&run, &job, slice_of("." THREE), &err), TW_CONFLICT);
-    ledger_run_done(&run);
+    expect_bound(&job, "." TWO, TW_OK);
+    expect_bound(&job, "." THREE, TW_CONFLICT);
 }
 
-SCRATCH_TEST(retry_accepts_a_definition_and_no_account)
+RUN_TEST(retry_accepts_a_definition_and_no_account)
 {
     struct job other = other_job(NULL);
-    struct ledger_run run;
-    struct err err;
 
-    bind(&run, "." ONE " Blogs (x)");
+    bind("." ONE " Blogs (x)");
     bound_accept_definition(&run, &other);
     assert_true(
         slice_is(run.definition, "~" OTHER ":" HASH "." ONE " Blogs (x)"));
-    assert_ok(bound_check(&run, &other, slice_of("." ONE), &err));
-    assert_int_equal(
-        bound_check(&run, &other, slice_of("." TWO " Blogs (y)"), &err),
-        TW_CONFLICT);
+    expect_bound(&other, "." ONE, TW_OK);
+    expect_bound(&other, "." TWO " Blogs (y)", TW_CONFLICT);
     assert_string_equal(err.text,
         "a store of job blogs is another account now than when this run "
         "began: restore it, or accept the new account with `resume`; the run "
         "began with Blogs (x), the job has Blogs (y) now");
-    ledger_run_done(&run);
 }
 
 /* ONE ... are the hashes of rules here, and of accounts. */
-SCRATCH_TEST(only_a_definition_with_added_rules_needs_nobody)
+RUN_TEST(only_a_definition_with_added_rules_needs_nobody)
 {
     static const struct {
         const char *before, *now; /* parts */
@@ -293,34 +294,24 @@ SCRATCH_TEST(only_a_definition_with_added_rules_needs_nobody)
         {ONE, ONE TWO, "." ONE TWO, "." ONE TWO, TW_CONFLICT},
         {ONE, ONE TWO, "." ONE, "", TW_OK}, /* not known here */
     };
-    struct err err;
 
     for (size_t i = 0; TEST_EACH(i, CASES); i++) {
         struct job other = other_job(CASES[i].now);
-        struct ledger_run run;
 
         job.parts = CASES[i].before;
-        bind(&run, CASES[i].accounts);
-        assert_int_equal(
-            bound_check(&run, &other, slice_of(CASES[i].accounts_now), &err),
-            CASES[i].outcome);
+        bind(CASES[i].accounts);
+        expect_bound(&other, CASES[i].accounts_now, CASES[i].outcome);
         assert_false(bound_accepted(&run, &other));
-        ledger_run_done(&run);
     }
     job.parts = NULL;
 }
 
-SCRATCH_TEST(a_run_that_is_not_bound_accepts_everything)
+RUN_TEST(a_run_that_is_not_bound_accepts_everything)
 {
-    struct ledger_run run;
-    struct err err;
-
-    ledger_run_init(&run);
     bound_offer(&run, &job, slice_of("." ONE));
     bound_accept_definition(&run, &job);
     assert_false(bound_accept(&run, &job));
     assert_int_equal(run.definition.len, 0);
     assert_false(bound_definition_changed(&run, &job));
-    assert_ok(bound_check(&run, &job, slice_of("." ONE), &err));
-    ledger_run_done(&run);
+    expect_bound(&job, "." ONE, TW_OK);
 }

@@ -8,10 +8,10 @@
 #include "worker/store/lease_clock.h"
 #include "worker/store/store.h"
 
+static struct deadline deadline;
+
 TEST(opens_while_a_whole_request_fits)
 {
-    struct deadline deadline;
-
     deadline_init(&deadline, 100000, 5000);
     assert_true(deadline_is_open(&deadline, 0));
     assert_true(deadline_is_open(&deadline, 95000));
@@ -22,8 +22,6 @@ TEST(opens_while_a_whole_request_fits)
 
 TEST(moves_in_either_direction)
 {
-    struct deadline deadline;
-
     deadline_init(&deadline, 10000, 1000);
     deadline_move(&deadline, 20000);
     assert_true(deadline_is_open(&deadline, 15000));
@@ -33,8 +31,6 @@ TEST(moves_in_either_direction)
 
 TEST(stays_shut_for_good)
 {
-    struct deadline deadline;
-
     deadline_init(&deadline, PLATFORM_NEVER, 1000);
     assert_true(deadline_is_open(&deadline, INT64_MAX - 1));
     deadline_close(&deadline);
@@ -50,8 +46,6 @@ TEST(is_open_where_there_is_none)
 
 TEST(may_reopen_while_the_lease_stands_and_it_is_not_shut)
 {
-    struct deadline deadline;
-
     assert_false(deadline_may_reopen(NULL, 0));
     deadline_init(&deadline, 10000, 5000);
     assert_false(deadline_is_open(&deadline, 9999));
@@ -68,7 +62,7 @@ TEST(closes_while_responses_say_so)
                           later = {60 * TICKS_PER_S, 3, 4};
     struct lease_clock clock;
     struct lease_mark mark;
-    struct deadline deadline, renewals;
+    struct deadline renewals;
 
     lease_clock_init(&clock, &ledger, 6000);
     deadline_init(&deadline, 10000, 5000);
@@ -92,8 +86,6 @@ TEST(closes_while_responses_say_so)
 
 TEST(gives_a_request_a_quarter_of_the_lease)
 {
-    struct deadline deadline;
-
     assert_int_equal(deadline_request_ms(60000), 15000);
     assert_int_equal(deadline_request_ms(2000), DEADLINE_REQUEST_MIN_MS);
     assert_int_equal(deadline_request_ms(INT64_C(604800000)), 35000);

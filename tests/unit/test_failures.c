@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "tests/support/test.h"
+#include "tests/support/text_file.h"
 #include "worker/run/failures.h"
 
 static char base[FOLDER_BYTES];
@@ -39,19 +40,12 @@ static void add(const char *folder, unsigned times)
     failures_free(failures);
 }
 
-static size_t read_all(const char *name, char *to, size_t room)
+static const char *path_of(const char *name)
 {
-    char path[FOLDER_BYTES + 32];
-    FILE *file;
-    size_t len;
+    static char path[FOLDER_BYTES + 32];
 
     (void)snprintf(path, sizeof(path), "%s/%s", base, name);
-    file = fopen(path, "r");
-    assert_non_null(file);
-    len = fread(to, 1, room - 1, file);
-    to[len] = '\0';
-    (void)fclose(file);
-    return len;
+    return path;
 }
 
 #define LINE                                                                   \
@@ -61,32 +55,26 @@ static size_t read_all(const char *name, char *to, size_t room)
 
 FIXTURE_TEST(each_failed_entity_is_a_line)
 {
-    char text[1000], path[FOLDER_BYTES + 32];
     struct stat info;
 
     add("a/b", 2);
     add("a/b", 1); /* the next attempt appends */
-    (void)read_all("a/b/j-r1.jsonl", text, sizeof(text));
-    assert_string_equal(text, LINE LINE LINE);
-    (void)snprintf(path, sizeof(path), "%s/a/b/j-r1.jsonl", base);
-    assert_int_equal(stat(path, &info), 0);
+    text_file_check(path_of("a/b/j-r1.jsonl"), LINE LINE LINE);
+    assert_int_equal(stat(path_of("a/b/j-r1.jsonl"), &info), 0);
     assert_int_equal(info.st_mode & 0777, 0600);
 }
 
 FIXTURE_TEST(a_line_that_a_crash_tore_is_ended)
 {
-    char text[1000], path[FOLDER_BYTES + 32];
     int at;
 
     add("f", 1);
-    (void)snprintf(path, sizeof(path), "%s/f/j-r1.jsonl", base);
-    at = open(path, O_WRONLY | O_APPEND);
+    at = open(path_of("f/j-r1.jsonl"), O_WRONLY | O_APPEND);
     assert_true(at >= 0);
     assert_int_equal(write(at, "{\"tab", 5), 5);
     (void)close(at);
     add("f", 1);
-    (void)read_all("f/j-r1.jsonl", text, sizeof(text));
-    assert_string_equal(text, LINE "{\"tab\n" LINE);
+    text_file_check(path_of("f/j-r1.jsonl"), LINE "{\"tab\n" LINE);
 }
 
 FIXTURE_TEST(a_folder_that_cannot_be_made_ends_nothing)

@@ -21,32 +21,31 @@ static const struct store REMOTE = {.capabilities = {.late_writes = true}};
 static const struct store LOCAL = {.capabilities = {.late_writes = false}};
 
 static struct deadline deadline;
+static struct run run = {.job = "j", .callbacks = &HOST, .deadline = &deadline};
+static struct late late;
+static struct err err;
 
-static struct run a_run(void)
+static int set_up(void **state)
 {
     deadline_init(&deadline, PLATFORM_NEVER, 1000);
     asked = 0;
     stops = false;
-    return (struct run){.job = "j", .callbacks = &HOST, .deadline = &deadline};
+    late = (struct late){.any = false};
+    return 0;
 }
 
-TEST(nothing_is_waited_for_where_nothing_is_late)
-{
-    struct run run = a_run();
-    struct late late = {.any = false};
-    struct err err;
+#define LATE_TEST(name) TEST_IN(name, set_up, NULL)
 
+LATE_TEST(nothing_is_waited_for_where_nothing_is_late)
+{
     late_note(&late, &LOCAL);
     assert_ok(late_wait(&late, &run, &err));
     assert_int_equal(asked, 0);
 }
 
-TEST(thirty_seconds_pass_after_the_last_one)
+LATE_TEST(thirty_seconds_pass_after_the_last_one)
 {
-    struct run run = a_run();
-    struct late late = {.any = false};
     int64_t began_ms = platform_boot_ms();
-    struct err err;
 
     late_note(&late, &REMOTE);
     late_note(&late, &LOCAL);
@@ -56,12 +55,8 @@ TEST(thirty_seconds_pass_after_the_last_one)
     assert_false(late.any);
 }
 
-TEST(a_stop_ends_the_wait)
+LATE_TEST(a_stop_ends_the_wait)
 {
-    struct run run = a_run();
-    struct late late = {.any = false};
-    struct err err;
-
     stops = true;
     late_note(&late, &REMOTE);
     late.since_ms += 3600000; /* so that the wait does not end before, however
@@ -71,12 +66,8 @@ TEST(a_stop_ends_the_wait)
     assert_true(late.any); /* the next attempt still has to wait */
 }
 
-TEST(a_lost_lease_ends_the_wait)
+LATE_TEST(a_lost_lease_ends_the_wait)
 {
-    struct run run = a_run();
-    struct late late = {.any = false};
-    struct err err;
-
     deadline_close(&deadline);
     late_note(&late, &REMOTE);
     assert_int_equal(late_wait(&late, &run, &err), TW_STOPPED);

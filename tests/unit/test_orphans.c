@@ -62,6 +62,14 @@ static void begin(struct fixture *f)
     orphans_begin(&f->orphans);
 }
 
+/* The next that is found in the pass, and no other. */
+static void expect_only(struct fixture *f, const char *id)
+{
+    assert_int_equal(first_of(f), WALK_FOUND);
+    assert_true(slice_is(f->orphans.run.id, id));
+    assert_int_equal(first_of(f), WALK_DONE);
+}
+
 FIXTURE_TEST(only_those_that_nobody_works_on_are_found)
 {
     leave_run(f, "long", 2 * TIMEOUT_S + 1);
@@ -69,9 +77,7 @@ FIXTURE_TEST(only_those_that_nobody_works_on_are_found)
     leave_run(f, "held", -30);
     assert_int_equal(first_of(f), WALK_DONE); /* no pass is under way */
     begin(f);
-    assert_int_equal(first_of(f), WALK_FOUND);
-    assert_true(slice_is(f->orphans.run.id, "long"));
-    assert_int_equal(first_of(f), WALK_DONE);
+    expect_only(f, "long");
     assert_int_equal(first_of(f), WALK_DONE);
     begin(f);
     assert_int_equal(first_of(f), WALK_FOUND);
@@ -90,32 +96,27 @@ FIXTURE_TEST(a_run_whose_id_is_none_is_left_alone)
     leave_run(f, overlong, 1000);
     leave_run(f, overlong + 1, 1000);
     begin(f);
-    assert_int_equal(first_of(f), WALK_FOUND);
-    assert_true(slice_is(f->orphans.run.id, overlong + 1));
-    assert_int_equal(first_of(f), WALK_DONE);
+    expect_only(f, overlong + 1);
 }
 
-FIXTURE_TEST(patience_counts_from_whatever_was_last)
+TEST(patience_counts_from_whatever_was_last)
 {
-    struct ledger_run run;
     const int64_t now = TICKS_1970 + 1000 * TICKS_PER_S;
+    const struct {
+        struct ledger_run run;
+        bool is;
+    } CASES[] = {
+        {{.state = LEDGER_QUEUED}, true},
+        {{.updated_ticks = now - 2 * TIMEOUT_S * TICKS_PER_S}, true},
+        {{.updated_ticks = now - 2 * TIMEOUT_S * TICKS_PER_S + 1}, false},
+        {{.resumes_ticks = now + TICKS_PER_S}, false},
+        {{.lease_until_ticks = now - TICKS_PER_S}, false},
+        {{.state = LEDGER_SUCCEEDED}, false},
+    };
 
-    ledger_run_init(&run);
-    assert_true(orphans_is(&run, now, TIMEOUT_S));
-    run.updated_ticks = now - 2 * TIMEOUT_S * TICKS_PER_S;
-    assert_true(orphans_is(&run, now, TIMEOUT_S));
-    run.updated_ticks++;
-    assert_false(orphans_is(&run, now, TIMEOUT_S));
-    run.updated_ticks = 0;
-    run.resumes_ticks = now + TICKS_PER_S;
-    assert_false(orphans_is(&run, now, TIMEOUT_S));
-    run.resumes_ticks = 0;
-    run.lease_until_ticks = now - TICKS_PER_S;
-    assert_false(orphans_is(&run, now, TIMEOUT_S));
-    run.lease_until_ticks = 0;
-    run.state = LEDGER_SUCCEEDED;
-    assert_false(orphans_is(&run, now, TIMEOUT_S));
-    ledger_run_done(&run);
+    for (size_t i = 0; TEST_EACH(i, CASES); i++)
+        assert_int_equal(
+            orphans_is(&CASES[i].run, now, TIMEOUT_S), CASES[i].is);
 }
 
 static void leave_run_without_job(
@@ -160,27 +161,21 @@ FIXTURE_TEST(an_orphan_whose_job_was_removed_is_held)
     assert_int_equal(f->orphans.unserved, 0);
 }
 
-FIXTURE_TEST(markers_that_cannot_be_read_end_the_pass)
+/* A marker of the index, and the run. */
+FIXTURE_TEST(what_cannot_be_read_ends_the_pass)
 {
-    leave_run(f, "long", 1000);
-    workbench_meets(&f->bench, BENCH_SCAN, 1, 1, BENCH_FAIL);
-    begin(f);
-    assert_int_equal(first_of(f), WALK_FAILED);
-    assert_string_equal(f->err.text, "the store is down");
-    assert_int_equal(first_of(f), WALK_DONE);
-    begin(f);
-    assert_int_equal(first_of(f), WALK_FOUND);
-}
+    static const enum bench_call FAILING[] = {BENCH_SCAN, BENCH_GET};
 
-FIXTURE_TEST(a_run_that_cannot_be_read_ends_the_pass)
-{
     leave_run(f, "long", 1000);
-    workbench_meets(&f->bench, BENCH_GET, 1, 1, BENCH_FAIL);
-    begin(f);
-    assert_int_equal(first_of(f), WALK_FAILED);
-    assert_string_equal(f->err.text, "the store is down");
-    begin(f);
-    assert_int_equal(first_of(f), WALK_FOUND);
+    for (size_t i = 0; TEST_EACH(i, FAILING); i++) {
+        workbench_meets(&f->bench, FAILING[i], 1, 1, BENCH_FAIL);
+        begin(f);
+        assert_int_equal(first_of(f), WALK_FAILED);
+        assert_string_equal(f->err.text, "the store is down");
+        assert_int_equal(first_of(f), WALK_DONE);
+        begin(f);
+        assert_int_equal(first_of(f), WALK_FOUND);
+    }
 }
 
 /* Ended between the two looks, or spoilt: not for us. */
@@ -192,9 +187,7 @@ FIXTURE_TEST(a_marker_without_a_run_is_passed_over)
     workbench_meets(&f->bench, BENCH_GET, 1, 1, BENCH_GONE);
     workbench_meets(&f->bench, BENCH_GET, 2, 2, BENCH_INVALID);
     begin(f);
-    assert_int_equal(first_of(f), WALK_FOUND);
-    assert_true(slice_is(f->orphans.run.id, "c"));
-    assert_int_equal(first_of(f), WALK_DONE);
+    expect_only(f, "c");
 }
 
 FIXTURE_TEST(without_a_ledger_there_are_none)

@@ -7,7 +7,7 @@
 #include "tests/support/test.h"
 #include "worker/base/text.h"
 
-/* Returns what problems_print() writes. Owned, for free(). */
+/* Returns what problems_print() writes. */
 static const char *printed(const struct problems *problems)
 {
     static char text[65536];

@@ -19,6 +19,10 @@
 
 struct fixture {
     struct workbench bench;
+    struct pool_client *client;
+    struct runs_reader reader;
+    struct runs runs;
+    struct err err;
     int64_t now_ticks;
     unsigned stored; /* runs so far, of store_ended() */
 };
@@ -26,11 +30,15 @@ struct fixture {
 static void init(struct fixture *f)
 {
     workbench_init(&f->bench);
+    f->client = pool_client_new(f->bench.request_pool, NULL);
+    f->reader = (struct runs_reader){f->client, f->bench.store, &f->bench.jobs};
     f->now_ticks = platform_wall_ticks();
 }
 
 static void done(struct fixture *f)
 {
+    runs_done(&f->runs);
+    pool_client_free(f->client);
     workbench_done(&f->bench);
 }
 
@@ -39,39 +47,39 @@ TEST_FIXTURE(fixture, struct fixture, init, done)
 #define FIXTURE_TEST(name)                                                     \
     TEST_WITH(name, fixture_set_up, fixture_tear_down, struct fixture *f)
 
+/* A run of that job, which ended so long ago (0: it has not). */
+static void store(struct fixture *f, const char *job, const char *id,
+    enum ledger_state state, int64_t ago_ticks)
+{
+    struct ledger_run run;
+
+    ledger_run_init(&run);
+    run.job = slice_of(job);
+    run.id = slice_of(id);
+    run.state = state;
+    run.args = slice_of("{\"channel\":\"Football\"}");
+    run.queue = slice_of(BENCH_QUEUE);
+    if (ago_ticks > 0)
+        run.finished_ticks = f->now_ticks - ago_ticks;
+    run.requested_ticks = f->now_ticks - ago_ticks - TICKS_PER_S;
+    assert_ok(workbench_store_run(&f->bench, &run));
+    ledger_run_done(&run);
+}
+
 /* count more runs, old-00000 and on, that ended so long ago. */
 static void store_ended(struct fixture *f, unsigned count, int64_t ago_ticks)
 {
     char id[20];
 
     for (unsigned i = 0; i < count; i++) {
-        struct ledger_run run;
-
         (void)snprintf(id, sizeof(id), "old-%05u", f->stored++);
-        ledger_run_init(&run);
-        run.job = slice_of(JOB);
-        run.id = slice_of(id);
-        run.state = LEDGER_SUCCEEDED;
-        run.args = slice_of("{\"channel\":\"Football\"}");
-        run.queue = slice_of(BENCH_QUEUE);
-        run.finished_ticks = f->now_ticks - ago_ticks;
-        run.requested_ticks = run.finished_ticks - TICKS_PER_S;
-        assert_ok(workbench_store_run(&f->bench, &run));
-        ledger_run_done(&run);
+        store(f, JOB, id, LEDGER_SUCCEEDED, ago_ticks);
     }
 }
 
 static void store_open(struct fixture *f, const char *id)
 {
-    struct ledger_run run;
-
-    ledger_run_init(&run);
-    run.job = slice_of(JOB);
-    run.id = slice_of(id);
-    run.state = LEDGER_RUNNING;
-    run.requested_ticks = f->now_ticks;
-    assert_ok(workbench_store_run(&f->bench, &run));
-    ledger_run_done(&run);
+    store(f, JOB, id, LEDGER_RUNNING, 0);
 }
 
 /* What one reading took. */
@@ -93,18 +101,15 @@ static struct cost cost_of(
     struct fixture *f, const struct runs_query *query, const char *id)
 {
     struct cost cost = {calls(f, BENCH_GET), calls(f, BENCH_SCAN), 0};
-    struct pool_client *client = pool_client_new(f->bench.request_pool, NULL);
-    const struct runs_reader reader = {client, f->bench.store, &f->bench.jobs};
     struct runs runs = {.list = NULL};
-    struct err err;
 
-    assert_ok(id ? runs_find_prefix(&reader, slice_of(""), id, &runs, &err)
-                 : runs_list(&reader, query, &runs, &err));
+    assert_ok(
+        id ? runs_find_prefix(&f->reader, slice_of(""), id, &runs, &f->err)
+           : runs_list(&f->reader, query, &runs, &f->err));
     cost.gets = calls(f, BENCH_GET) - cost.gets;
     cost.scans = calls(f, BENCH_SCAN) - cost.scans;
     cost.runs = runs.count;
     runs_done(&runs);
-    pool_client_free(client);
     return cost;
 }
 
@@ -214,18 +219,17 @@ FIXTURE_TEST(the_dashboard_costs_no_more_for_runs_that_ended_before)
 
 /* ---- what is refused ---- */
 
+static enum tw_err find(struct fixture *f, const char *id)
+{
+    runs_done(&f->runs);
+    f->runs = (struct runs){.list = NULL};
+    return runs_find(&f->reader, slice_of(""), id, &f->runs, &f->err);
+}
+
 FIXTURE_TEST(an_id_that_no_run_can_have_is_refused)
 {
-    struct pool_client *client = pool_client_new(f->bench.request_pool, NULL);
-    const struct runs_reader reader = {client, f->bench.store, &f->bench.jobs};
-    struct runs runs = {.list = NULL};
-    struct err err;
-
-    assert_int_equal(
-        runs_find(&reader, slice_of(""), "a b", &runs, &err), TW_NOT_FOUND);
-    assert_non_null(strstr(err.text, "invalid run id 'a b'"));
-    runs_done(&runs);
-    pool_client_free(client);
+    assert_int_equal(find(f, "a b"), TW_NOT_FOUND);
+    assert_non_null(strstr(f->err.text, "invalid run id 'a b'"));
 }
 
 static bool any(const struct ledger_run *run)
@@ -238,29 +242,16 @@ static bool any(const struct ledger_run *run)
  */
 FIXTURE_TEST(an_id_is_looked_for_in_jobs_that_were_removed_too)
 {
-    struct pool_client *client = pool_client_new(f->bench.request_pool, NULL);
-    const struct runs_reader reader = {client, f->bench.store, &f->bench.jobs};
     const struct ledger_run *picked;
-    struct runs runs = {.list = NULL};
-    struct ledger_run former;
-    struct err err;
 
     store_open(f, "r1");
-    ledger_run_init(&former);
-    former.job = slice_of("former-name");
-    former.id = slice_of("r1");
-    former.state = LEDGER_QUEUED;
-    assert_ok(workbench_store_run(&f->bench, &former));
-    ledger_run_done(&former);
-    assert_ok(runs_find(&reader, slice_of(""), "r1", &runs, &err));
-    assert_int_equal(runs.count, 2);
-    assert_int_equal(runs_pick(&runs, any, &picked, &err), TW_CONFLICT);
-    assert_non_null(strstr(err.text, JOB "/r1, former-name/r1"));
-    runs_done(&runs);
-    assert_ok(runs_find(&reader, slice_of(""), "former-name/r1", &runs, &err));
-    assert_int_equal(runs.count, 1);
-    runs_done(&runs);
-    pool_client_free(client);
+    store(f, "former-name", "r1", LEDGER_QUEUED, 0);
+    assert_ok(find(f, "r1"));
+    assert_int_equal(f->runs.count, 2);
+    assert_int_equal(runs_pick(&f->runs, any, &picked, &f->err), TW_CONFLICT);
+    assert_non_null(strstr(f->err.text, JOB "/r1, former-name/r1"));
+    assert_ok(find(f, "former-name/r1"));
+    assert_int_equal(f->runs.count, 1);
 }
 
 TEST(of_several_runs_none_is_picked)

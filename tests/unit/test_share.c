@@ -76,6 +76,16 @@ static struct scan_spec whole(struct scene *scene)
     };
 }
 
+/* NULL: the scan has ended. */
+static const struct page *next_page(struct scan *scan)
+{
+    const struct page *page;
+    struct err err;
+
+    assert_ok(scan_next(scan, &page, &err));
+    return page;
+}
+
 /* Scan; the share at each page must be that of the entities before it, of
  * `count`, with a difference of at most `off` thousandths. Returns the number
  * of requests that were no pages. */
@@ -85,16 +95,11 @@ static size_t scan_all(struct scene *scene, const struct scan_spec *spec,
     struct scan *scan = scan_open(scene->client, spec);
     size_t seen = before, requests;
     const struct page *page;
-    struct err err;
     int last = 0;
 
-    for (;;) {
-        int share;
+    while ((page = next_page(scan))) {
+        int share = atomic_load(&scene->run.share);
 
-        assert_ok(scan_next(scan, &page, &err));
-        if (!page)
-            break;
-        share = atomic_load(&scene->run.share);
         assert_in_range(share, last, 999);
         if (abs(share - (int)(seen * 1000 / count)) > off)
             fail_msg("%d at %zu of %zu", share, seen, count);
@@ -180,13 +185,10 @@ static size_t scan_unknown(struct scene *scene)
 {
     struct scan_spec spec = whole(scene);
     struct scan *scan = scan_open(scene->client, &spec);
-    const struct page *page;
     size_t requests;
-    struct err err;
 
-    do
-        assert_ok(scan_next(scan, &page, &err));
-    while (page);
+    while (next_page(scan))
+        continue;
     assert_int_equal(atomic_load(&scene->run.share), -1);
     requests = scene->faulty.calls[CALL_SCAN] - scan_pages(scan);
     scan_close(scan);
@@ -207,9 +209,8 @@ TEST(a_scan_that_lasts_has_a_share)
     const struct page *page;
     struct scan_spec spec;
     struct scan *scan;
-    struct err err;
     size_t read = 0;
-    int before, after = -1;
+    int before;
 
     virtual_platform_use(&(struct virtual_options){.seed = 1});
     scene_init(&scene);
@@ -218,17 +219,16 @@ TEST(a_scan_that_lasts_has_a_share)
     spec = whole(&scene);
     scan = scan_open(scene.client, &spec);
     virtual_sleep(SHARE_AFTER_MS / 2);
-    while (read < MANY / 2 && scan_next(scan, &page, &err) == TW_OK && page)
+    while (read < MANY / 2 && (page = next_page(scan)))
         read += page->count;
     before = atomic_load(&scene.run.share);
     virtual_sleep(SHARE_AFTER_MS / 2);
-    if (scan_next(scan, &page, &err) == TW_OK)
-        after = atomic_load(&scene.run.share);
+    (void)next_page(scan);
+    assert_int_equal(before, -1);
+    assert_in_range(atomic_load(&scene.run.share), 490, 560);
     scan_close(scan);
     scene_done(&scene);
     virtual_platform_end();
-    assert_int_equal(before, -1);
-    assert_in_range(after, 490, 560);
 }
 
 /* Other scans have found as many entities as this one will. */
@@ -238,19 +238,14 @@ SCENE_TEST(what_was_done_before_is_a_part)
     size_t seen = MANY, requests = 0;
     const struct page *page;
     struct scan *scan;
-    struct err err;
     int last = 0;
 
     fill_partitions(scene, "", "");
     spec.done_before = MANY;
     scan = scan_open(scene->client, &spec);
-    for (;;) {
-        int share;
+    while ((page = next_page(scan))) {
+        int share = atomic_load(&scene->run.share);
 
-        assert_ok(scan_next(scan, &page, &err));
-        share = atomic_load(&scene->run.share);
-        if (!page)
-            break;
         if (seen == MANY)
             assert_int_equal(share, -1); /* how many will follow? */
         else
@@ -272,14 +267,13 @@ SCENE_TEST(what_was_done_before_is_no_more_than_it_was)
     struct scan_spec spec = whole(scene);
     const struct page *page;
     struct scan *scan;
-    struct err err;
 
     fill_partitions(scene, "", "");
     spec.done_before = MANY;
     atomic_store(&scene->run.share, 700);
     scan = scan_open(scene->client, &spec);
     do {
-        assert_ok(scan_next(scan, &page, &err));
+        page = next_page(scan);
         assert_in_range(atomic_load(&scene->run.share), 700, 999);
         if (page)
             atomic_fetch_add(&scene->run.counts.read, (int64_t)page->count);
