@@ -353,15 +353,6 @@ VIRTUAL_BENCH_TEST(the_ledger_knows_how_long_a_message_is_hidden)
     assert_true(read_run(bench)->message_until_ticks == first_ticks);
 }
 
-/* The put of a further message has failed: the run stays. */
-VIRTUAL_BENCH_TEST(a_known_run_is_not_withdrawn)
-{
-    assert_ok(enqueue(bench));
-    workbench_meets(bench, BENCH_PUT, ALWAYS, BENCH_REFUSE);
-    assert_int_equal(enqueue_later(bench, 900), TW_REFUSED);
-    expect_left(bench, "queued", 1);
-}
-
 VIRTUAL_BENCH_TEST(cancel_says_what_it_met)
 {
     assert_int_equal(cancel(bench), TW_NOT_FOUND);
@@ -602,15 +593,6 @@ VIRTUAL_BENCH_TEST(a_poisoned_message_that_comes_again_only_goes)
     messages_done(&taken);
 }
 
-VIRTUAL_BENCH_TEST(a_lost_answer_is_read_back)
-{
-    leave_failed(bench);
-    workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_LOSE_ANSWER);
-    assert_ok(retry(bench));
-    expect_left(bench, "queued", 1);
-    assert_ok(cancel(bench));
-}
-
 /* ---- what the store says on the way ---- */
 
 VIRTUAL_BENCH_TEST(where_no_ledger_can_be_made_nothing_is_enqueued)
@@ -619,13 +601,6 @@ VIRTUAL_BENCH_TEST(where_no_ledger_can_be_made_nothing_is_enqueued)
     workbench_meets(bench, BENCH_CREATE, ALWAYS, BENCH_REFUSE);
     expect_said(enqueue(bench), TW_REFUSED, "the key is wrong");
     assert_int_equal(bench->calls[BENCH_PUT], 0);
-}
-
-VIRTUAL_BENCH_TEST(a_ledger_that_is_missing_is_made)
-{
-    workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_GONE);
-    assert_ok(enqueue(bench));
-    expect_left(bench, "queued", 1);
 }
 
 VIRTUAL_BENCH_TEST(a_queue_that_cannot_be_made_is_said)
@@ -737,16 +712,6 @@ VIRTUAL_BENCH_TEST(without_the_service_s_clock_nothing_is_enqueued)
     expect_no_response(bench, enqueue);
 }
 
-VIRTUAL_BENCH_TEST(an_entity_that_cannot_be_withdrawn_is_said)
-{
-    workbench_meets(bench, BENCH_PUT, ALWAYS, BENCH_FAIL);
-    workbench_meets(bench, BENCH_BATCH, 2, 2, BENCH_FAIL);
-    expect_said(enqueue(bench), TW_BUSY,
-        "the store is down; the ledger still has run delete-channel/r1, so a "
-        "worker may execute it: cancel it, or enqueue it again");
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
-}
-
 VIRTUAL_BENCH_TEST(a_message_over_64_kib_is_refused_before_anything_is_stored)
 {
     char *channel = mem_format("%0*d", QUEUE_MAX_MESSAGE_BYTES, 0);
@@ -757,26 +722,6 @@ VIRTUAL_BENCH_TEST(a_message_over_64_kib_is_refused_before_anything_is_stored)
         place(bench, &order), TW_TOO_LARGE, "a queue takes at most 64 KiB");
     assert_int_equal(bench->calls[BENCH_BATCH], 0);
     mem_free(channel);
-}
-
-VIRTUAL_BENCH_TEST(an_entity_that_was_stored_without_an_answer_is_rung_for)
-{
-    workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_LOSE_ANSWER);
-    assert_ok(enqueue(bench));
-    expect_left(bench, "queued", 1);
-}
-
-VIRTUAL_BENCH_TEST(without_an_entity_nothing_is_on_the_queue)
-{
-    workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_LOSE_REQUEST);
-    workbench_meets(bench, BENCH_GET, 2, UINT_MAX, BENCH_FAIL);
-    assert_int_equal(enqueue(bench), TW_UNKNOWN);
-    assert_int_equal(messages(bench), 0);
-    bench->fate_count = 0;
-    workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_CONFLICT);
-    workbench_meets(bench, BENCH_GET, 2, UINT_MAX, BENCH_FAIL);
-    expect_said(enqueue(bench), TW_BUSY, "the store is down");
-    assert_int_equal(messages(bench), 0);
 }
 
 VIRTUAL_BENCH_TEST(the_run_s_arguments_may_be_too_long_for_a_wake_up_message)
@@ -811,32 +756,6 @@ VIRTUAL_BENCH_TEST(a_bound_queue_s_entity_comes_after_its_message)
     assert_ok(enqueue_bound(bench));
     workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_REFUSE);
     assert_int_equal(enqueue_bound(bench), TW_REFUSED);
-}
-
-VIRTUAL_BENCH_TEST(a_cancel_that_was_lost_is_made_again)
-{
-    assert_ok(enqueue(bench));
-    workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_LOSE_REQUEST);
-    assert_ok(cancel(bench));
-    expect_left(bench, "cancelled", 1);
-    assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 0);
-}
-
-VIRTUAL_BENCH_TEST(a_cancel_of_which_nothing_is_known_says_so)
-{
-    assert_ok(enqueue(bench));
-    workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_LOSE_REQUEST);
-    workbench_meets(bench, BENCH_GET, 2, UINT_MAX, BENCH_FAIL);
-    expect_said(cancel(bench), TW_BUSY, "the store is down");
-}
-
-VIRTUAL_BENCH_TEST(a_run_that_keeps_changing_is_said)
-{
-    assert_ok(enqueue(bench));
-    workbench_meets(bench, BENCH_BATCH, ALWAYS, BENCH_CONFLICT);
-    expect_named(cancel(bench), TW_BUSY,
-        "run delete-channel/r1 changed before each attempt to write it");
-    expect_left(bench, "queued", 1);
 }
 
 /* ---- somebody else is faster ---- */
@@ -940,14 +859,6 @@ VIRTUAL_BENCH_TEST(a_queued_run_that_never_failed_is_not_retried)
     expect_left(bench, "queued", 1);
 }
 
-VIRTUAL_BENCH_TEST(deleting_a_copy_is_tried_twice)
-{
-    leave_failed(bench);
-    workbench_meets(bench, BENCH_DELETE, 1, 1, BENCH_FAIL);
-    assert_ok(retry(bench));
-    assert_int_equal(copies(bench), 1);
-}
-
 /* A run as the ledger may have it: fields of the copy are missing. */
 static void leave_without_copy(struct workbench *bench, const char *queue,
     const char *poison_id, const char *args)
@@ -974,14 +885,6 @@ VIRTUAL_BENCH_TEST(what_is_not_poisoned_is_not_dropped)
     assert_int_equal(drop(bench), TW_NOT_FOUND);
     assert_ok(enqueue(bench));
     expect_said(drop(bench), TW_CONFLICT, "run delete-channel/r1 is queued");
-}
-
-VIRTUAL_BENCH_TEST(a_copy_whose_queue_is_gone_is_dropped)
-{
-    leave_failed(bench);
-    workbench_meets(bench, BENCH_DELETE, 1, 1, BENCH_GONE);
-    assert_ok(drop(bench));
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "cancelled");
 }
 
 VIRTUAL_BENCH_TEST(an_unreadable_message_without_its_copy_is_left_as_it_is)
@@ -1355,15 +1258,6 @@ VIRTUAL_BENCH_TEST(a_run_of_a_renamed_queue_is_left_to_its_live_owner)
     }
     assert_true(slice_is(read_run(bench)->queue, "old"));
     assert_int_equal(messages(bench), 0);
-}
-
-VIRTUAL_BENCH_TEST(the_message_of_a_moved_run_cannot_be_put)
-{
-    strand_run(bench, LEDGER_WAITING, LEDGER_WAITS_FOR_SETTLE, false);
-    workbench_meets(bench, BENCH_PUT, ALWAYS, BENCH_REFUSE);
-    expect_named(resume(bench), TW_REFUSED,
-        "could not be put; a worker of its queue finds the run within ten "
-        "minutes");
 }
 
 VIRTUAL_BENCH_TEST(the_owner_of_a_live_lease_is_asked)
@@ -1779,4 +1673,107 @@ VIRTUAL_BENCH_TEST(what_is_not_there_is_not_found)
     assert_int_equal(finish(bench, false), TW_CONFLICT);
     assert_int_equal(resume(bench), TW_CONFLICT);
     assert_ok(control_reopen(bench->store, slice_of(JOB), &err));
+}
+
+/* ---- what the store says on the way: each in a world of its own ---- */
+
+static void leave_queued(struct workbench *bench)
+{
+    assert_ok(enqueue(bench));
+}
+
+/* It waits on a queue that is not served any more. */
+static void leave_stranded(struct workbench *bench)
+{
+    strand_run(bench, LEDGER_WAITING, LEDGER_WAITS_FOR_SETTLE, false);
+}
+
+static const struct meeting {
+    const char *name;
+    void (*leave)(struct workbench *bench); /* NULL: no run */
+    enum tw_err (*command)(struct workbench *bench);
+    struct bench_fate fates[2]; /* numbered from the command on */
+    enum tw_err outcome;
+    const char *says;  /* NULL: nothing */
+    const char *state; /* of the run afterwards */
+    int messages, copies;
+} MEETINGS[] = {
+    {"a ledger that is missing is made", NULL, enqueue,
+        {{BENCH_BATCH, 1, 1, BENCH_GONE}}, TW_OK, NULL, "queued", 1, 0},
+    {"an entity that was stored without an answer is rung for", NULL, enqueue,
+        {{BENCH_BATCH, 1, 1, BENCH_LOSE_ANSWER}}, TW_OK, NULL, "queued", 1, 0},
+    {"without an answer to the entity nothing is on the queue", NULL, enqueue,
+        {{BENCH_BATCH, 1, 1, BENCH_LOSE_REQUEST},
+            {BENCH_GET, 2, UINT_MAX, BENCH_FAIL}},
+        TW_UNKNOWN,
+        "the store is down; it is unknown whether the run was enqueued: "
+        "`enqueue` it again with --id r1, which makes no second run",
+        "none", 0, 0},
+    {"without an entity nothing is on the queue", NULL, enqueue,
+        {{BENCH_BATCH, 1, 1, BENCH_CONFLICT},
+            {BENCH_GET, 2, UINT_MAX, BENCH_FAIL}},
+        TW_BUSY, "the store is down", "none", 0, 0},
+    {"an entity that cannot be withdrawn is said", NULL, enqueue,
+        {{BENCH_PUT, ALWAYS, BENCH_FAIL}, {BENCH_BATCH, 2, 2, BENCH_FAIL}},
+        TW_BUSY,
+        "the store is down; the ledger still has run delete-channel/r1, so a "
+        "worker may execute it: cancel it, or enqueue it again",
+        "queued", 0, 0},
+    {"a known run is not withdrawn when a further put fails", leave_queued,
+        enqueue, {{BENCH_PUT, ALWAYS, BENCH_REFUSE}}, TW_REFUSED,
+        "the key is wrong", "queued", 1, 0},
+    {"a cancel that was lost is made again", leave_queued, cancel,
+        {{BENCH_BATCH, 1, 1, BENCH_LOSE_REQUEST}}, TW_OK, NULL, "cancelled", 1,
+        0},
+    {"a cancel of which nothing is known says so", leave_queued, cancel,
+        {{BENCH_BATCH, 1, 1, BENCH_LOSE_REQUEST},
+            {BENCH_GET, 2, UINT_MAX, BENCH_FAIL}},
+        TW_BUSY, "the store is down", "queued", 1, 0},
+    {"a run that keeps changing is said", leave_queued, cancel,
+        {{BENCH_BATCH, ALWAYS, BENCH_CONFLICT}}, TW_BUSY,
+        "run delete-channel/r1 changed before each attempt to write it",
+        "queued", 1, 0},
+    {"a retry whose answer was lost is read back", leave_failed, retry,
+        {{BENCH_BATCH, 1, 1, BENCH_LOSE_ANSWER}}, TW_OK, NULL, "queued", 1, 1},
+    {"deleting a copy is tried twice", leave_failed, retry,
+        {{BENCH_DELETE, 1, 1, BENCH_FAIL}}, TW_OK, NULL, "queued", 1, 1},
+    {"a copy whose queue is gone is dropped", leave_failed, drop,
+        {{BENCH_DELETE, 1, 1, BENCH_GONE}}, TW_OK, NULL, "cancelled", 0, 2},
+    {"the message of a moved run cannot be put", leave_stranded, resume,
+        {{BENCH_PUT, ALWAYS, BENCH_REFUSE}}, TW_REFUSED,
+        "the ledger has the change of run delete-channel/r1, but the message "
+        "for a worker could not be put; a worker of its queue finds the run "
+        "within ten minutes: the key is wrong",
+        "waiting", 0, 0},
+};
+
+static void expect_meeting(
+    struct workbench *bench, const struct meeting *meeting)
+{
+    if (meeting->leave)
+        meeting->leave(bench);
+    for (size_t i = 0; i < 2 && meeting->fates[i].first > 0; i++)
+        workbench_meets(bench, meeting->fates[i].call, meeting->fates[i].first,
+            meeting->fates[i].last, meeting->fates[i].fault);
+    err.text[0] = '\0';
+    assert_int_equal(meeting->command(bench), meeting->outcome);
+    if (meeting->says)
+        assert_string_equal(err.text, meeting->says);
+    expect_left(bench, meeting->state, meeting->messages);
+    assert_int_equal(copies(bench), meeting->copies);
+    assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN),
+        strcmp(meeting->state, "queued") == 0 ||
+            strcmp(meeting->state, "waiting") == 0);
+}
+
+TEST(a_command_copes_with_what_the_store_says)
+{
+    for (size_t i = 0; i < sizeof(MEETINGS) / sizeof(*MEETINGS); i++) {
+        void *bench;
+
+        test_case("%s", MEETINGS[i].name);
+        (void)workbench_set_up_virtual(&bench);
+        expect_meeting(bench, &MEETINGS[i]);
+        (void)workbench_tear_down_virtual(&bench);
+    }
 }
