@@ -605,6 +605,23 @@ enum tw_err workbench_store_run(struct workbench *bench, struct ledger_run *run)
     return run->etag.len > 0 ? replace_run(bench, run) : insert_run(bench, run);
 }
 
+void workbench_spoil_run(
+    struct workbench *bench, const char *job, const char *id)
+{
+    struct ledger_run *run = workbench_new_run(bench);
+    bool is_there = workbench_run(bench, job, id, run);
+    struct entity entity;
+    struct arena arena;
+
+    arena_init(&arena);
+    entity_init(&entity, &arena, slice_of(job), slice_of(id));
+    entity_set_int32(&entity, &arena, "State", 5);
+    entity.etag = run->etag;
+    workbench_write(
+        bench, is_there ? OPERATION_REPLACE : OPERATION_INSERT, &entity);
+    arena_done(&arena);
+}
+
 void workbench_fill_run(struct workbench *bench, struct ledger_run *run)
 {
     char name[8];
@@ -628,23 +645,6 @@ void workbench_write(struct workbench *bench, enum operation_type type,
     struct batch_result result;
 
     assert_ok(store_batch(bench->wrapped.inner, &exchange, &batch, &result));
-}
-
-void workbench_spoil_run(
-    struct workbench *bench, const char *job, const char *id)
-{
-    struct ledger_run *run = workbench_new_run(bench);
-    bool is_there = workbench_run(bench, job, id, run);
-    struct entity entity;
-    struct arena arena;
-
-    arena_init(&arena);
-    entity_init(&entity, &arena, slice_of(job), slice_of(id));
-    entity_set_int32(&entity, &arena, "State", 5);
-    entity.etag = run->etag;
-    workbench_write(
-        bench, is_there ? OPERATION_REPLACE : OPERATION_INSERT, &entity);
-    arena_done(&arena);
 }
 
 bool workbench_cancel(struct workbench *bench, const char *id)

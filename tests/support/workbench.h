@@ -257,6 +257,11 @@ size_t workbench_listed(
 enum tw_err workbench_store_run(
     struct workbench *bench, struct ledger_run *run);
 
+/* workbench_spoil_run: the run's entity is one that is no run, as written by a
+ * tool that knows no types. */
+void workbench_spoil_run(
+    struct workbench *bench, const char *job, const char *id);
+
 /* workbench_fill_run: store run with so many properties beside it that the
  * service takes no more. */
 void workbench_fill_run(struct workbench *bench, struct ledger_run *run);
@@ -265,11 +270,6 @@ void workbench_fill_run(struct workbench *bench, struct ledger_run *run);
  * past the bench: no request of it is counted, or fails. */
 void workbench_write(struct workbench *bench, enum operation_type type,
     const struct entity *entity);
-
-/* workbench_spoil_run: the run's entity is one that is no run, as written by a
- * tool that knows no types. */
-void workbench_spoil_run(
-    struct workbench *bench, const char *job, const char *id);
 
 /* workbench_cancel: what a person says who cancels run id of delete-channel,
  * past the bench. True: its owner was asked to. */
