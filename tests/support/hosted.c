@@ -101,7 +101,6 @@ static void host_failed(struct run *run, const struct run_failure *failure)
 static void host_note(struct run *run, const char *sentence)
 {
     struct hosted *h = run->owner;
-
     size_t len = strlen(h->note);
 
     if (!strstr(h->note, sentence))
@@ -120,7 +119,7 @@ static const struct run_callbacks HOST = {
 
 /* ---- set up ---- */
 
-static void load_jobs(struct hosted *h, const char *configuration)
+void hosted_load(struct hosted *h, const char *configuration)
 {
     struct problems problems;
     struct yaml_node *root;
@@ -136,11 +135,6 @@ static void load_jobs(struct hosted *h, const char *configuration)
     problems_done(&problems);
 }
 
-void hosted_load(struct hosted *h, const char *configuration)
-{
-    load_jobs(h, configuration);
-}
-
 void hosted_init(struct hosted *h, const char *configuration)
 {
     struct err err;
@@ -154,7 +148,13 @@ void hosted_init(struct hosted *h, const char *configuration)
         .count = 1, .names = &h->store_name, .stores = &h->store};
     test_folder(h->folder);
     hosted_forget(h, "r1");
-    load_jobs(h, configuration);
+    hosted_load(h, configuration);
+}
+
+void hosted_lose_checkpoint(struct hosted *h)
+{
+    mem_free(h->checkpoint);
+    h->checkpoint = NULL;
 }
 
 void hosted_forget(struct hosted *h, const char *id)
@@ -162,9 +162,9 @@ void hosted_forget(struct hosted *h, const char *id)
     h->note[0] = '\0';
     h->passes = 0;
     h->share = -1;
-    mem_free(h->checkpoint);
+    hosted_lose_checkpoint(h);
     mem_free(h->phase);
-    h->checkpoint = h->phase = NULL;
+    h->phase = NULL;
     h->id = id;
     h->stop_after = -1;
     h->requested_ticks = platform_wall_ticks();
@@ -177,6 +177,7 @@ void hosted_done(struct hosted *h)
     store_close(h->store);
     arena_done(&h->arena);
     folder_remove(h->folder);
+    h->store = NULL;
 }
 
 TEST_FIXTURE(hosted_test, struct hosted, TEST_NOTHING, hosted_done)
@@ -212,17 +213,12 @@ void hosted_begin(
         hosted_table(h, table);
 }
 
-const char *hosted_explained(struct hosted *h, const char *job)
+void hosted_restart(
+    struct hosted *h, const char *configuration, const char *tables)
 {
-    const struct job *found = jobs_find(&h->jobs, slice_of(job));
-    const char *copy;
-    struct buf text;
-
-    buf_init(&text, 4096);
-    found->kind->explain(found, &text);
-    copy = arena_copy(&h->arena, buf_slice(&text)).at;
-    buf_done(&text);
-    return copy;
+    if (h->store)
+        hosted_done(h);
+    hosted_begin(h, configuration, tables);
 }
 
 static void send(struct hosted *h, const char *table,
@@ -280,77 +276,71 @@ void hosted_fill(struct hosted *h, const char *table, const char *partition_key,
     }
 }
 
+/* In h->arena; NULL: there is none. */
 static const struct entity *get(struct hosted *h, const char *table,
-    const char *partition_key, const char *row_key, struct page *page)
+    const char *partition_key, const char *row_key)
 {
+    struct entity *entity = NULL;
     struct exchange exchange = {.deadline = NULL};
-    enum tw_err code = store_get(h->store, &exchange, table,
-        slice_of(partition_key), slice_of(row_key), page);
+    struct page page;
 
-    return code == TW_OK ? &page->entities[0] : NULL;
+    page_init(&page);
+    if (store_get(h->store, &exchange, table, slice_of(partition_key),
+            slice_of(row_key), &page) == TW_OK) {
+        entity = arena_alloc(&h->arena, sizeof(*entity));
+        entity_copy(entity, &h->arena, &page.entities[0]);
+    }
+    page_done(&page);
+    return entity;
 }
 
 bool hosted_has(struct hosted *h, const char *table, const char *partition_key,
     const char *row_key)
 {
-    struct page page;
-    bool is;
+    return get(h, table, partition_key, row_key) != NULL;
+}
 
-    page_init(&page);
-    is = get(h, table, partition_key, row_key, &page) != NULL;
-    page_done(&page);
-    return is;
+/* What was written, in h->arena. Ends text. */
+static const char *keep_text(struct hosted *h, struct buf *text)
+{
+    const char *copy = arena_copy(&h->arena, buf_slice(text)).at;
+
+    buf_done(text);
+    return copy;
 }
 
 const char *hosted_json(struct hosted *h, const char *table,
     const char *partition_key, const char *row_key)
 {
-    const struct entity *entity;
-    const char *json = NULL;
-    struct page page;
+    const struct entity *entity = get(h, table, partition_key, row_key);
     struct buf text;
 
-    page_init(&page);
+    if (!entity)
+        return NULL;
     buf_init(&text, 4 * ENTITY_MAX_BYTES);
-    entity = get(h, table, partition_key, row_key, &page);
-    if (entity) {
-        entity_write_properties(entity, &text);
-        json = arena_copy(&h->arena, buf_slice(&text)).at;
-    }
-    buf_done(&text);
-    page_done(&page);
-    return json;
+    entity_write_properties(entity, &text);
+    return keep_text(h, &text);
 }
 
 void hosted_replace(struct hosted *h, const char *table,
     const char *partition_key, const char *row_key, const char *properties)
 {
+    const struct entity *entity = get(h, table, partition_key, row_key);
     struct operation operation = {
         OPERATION_REPLACE, parse(h, partition_key, row_key, properties)};
-    const struct entity *entity;
-    struct page page;
 
-    page_init(&page);
-    entity = get(h, table, partition_key, row_key, &page);
     assert_non_null(entity);
     operation.entity.etag = entity->etag;
     send(h, table, &operation, 1);
-    page_done(&page);
 }
 
 void hosted_remove(struct hosted *h, const char *table,
     const char *partition_key, const char *row_key)
 {
-    struct operation operation = {.type = OPERATION_DELETE};
-    const struct entity *entity;
-    struct page page;
+    const struct entity *entity = get(h, table, partition_key, row_key);
 
-    page_init(&page);
-    entity = get(h, table, partition_key, row_key, &page);
     assert_non_null(entity);
-    operation.entity = *entity;
-    send(h, table, &operation, 1);
-    page_done(&page);
+    send(h, table, &(struct operation){OPERATION_DELETE, *entity}, 1);
 }
 
 static unsigned read_all(struct hosted *h, const char *table, struct buf *to)
@@ -380,13 +370,10 @@ static unsigned read_all(struct hosted *h, const char *table, struct buf *to)
 const char *hosted_dump(struct hosted *h, const char *table)
 {
     struct buf text;
-    const char *copy;
 
     buf_init(&text, 64 * 1024 * 1024);
     read_all(h, table, &text);
-    copy = arena_copy(&h->arena, buf_slice(&text)).at;
-    buf_done(&text);
-    return copy;
+    return keep_text(h, &text);
 }
 
 unsigned hosted_count(struct hosted *h, const char *table)
@@ -398,6 +385,90 @@ unsigned hosted_count(struct hosted *h, const char *table)
     count = read_all(h, table, &text);
     buf_done(&text);
     return count;
+}
+
+const char *hosted_explained(struct hosted *h, const char *job)
+{
+    const struct job *found = jobs_find(&h->jobs, slice_of(job));
+    struct buf text;
+
+    buf_init(&text, 4096);
+    found->kind->explain(found, &text);
+    return keep_text(h, &text);
+}
+
+/* ---- entities in one line ---- */
+
+/* "A=x,B=y" as JSON of two Strings. Owned. */
+static char *strings_of(char *list)
+{
+    char *name, *json = mem_format("%s", "");
+
+    while ((name = strtok_r(list, "=", &list))) {
+        char *shorter = json;
+
+        json = mem_format("%s%s\"%s\":\"%s\"", shorter, shorter[0] ? "," : "",
+            name, strtok_r(list, ",", &list));
+        mem_free(shorter);
+    }
+    return json;
+}
+
+static void insert_rows(struct hosted *h, const char *table, char *keys)
+{
+    char *key;
+
+    while ((key = strtok_r(keys, " ", &keys))) {
+        char *partition_key = strtok_r(key, "/", &key);
+        char *strings = strchr(key, '(');
+        char *properties = NULL;
+
+        if (strings) {
+            *strings++ = '\0';
+            strings[strlen(strings) - 1] = '\0';
+            properties = strings_of(strings);
+        }
+        hosted_put(h, table, partition_key, key, properties);
+        mem_free(properties);
+    }
+}
+
+static void check_rows(struct hosted *h, const char *table, char *keys)
+{
+    char *wanted = mem_format("%s%s", keys, keys[0] ? " " : "");
+    const char *is = hosted_dump(h, table);
+
+    if (keys[0] && !strchr(keys, '/')) {
+        if (hosted_count(h, table) != strtoul(keys, NULL, 10))
+            fail_msg("%s: not %s: %s", table, keys, is);
+    } else if (strcmp(is, wanted) != 0) {
+        fail_msg("%s: '%s', not '%s'", table, is, wanted);
+    }
+    mem_free(wanted);
+}
+
+static void with_each_table(struct hosted *h, const char *rows,
+    void (*what)(struct hosted *h, const char *table, char *keys))
+{
+    char *copy = mem_format("%s", rows), *rest = copy, *part;
+
+    while ((part = strtok_r(rest, ";", &rest))) {
+        char *keys = NULL;
+        const char *table = strtok_r(part, " ", &keys);
+
+        what(h, table, keys);
+    }
+    mem_free(copy);
+}
+
+void hosted_rows(struct hosted *h, const char *rows)
+{
+    with_each_table(h, rows, insert_rows);
+}
+
+void hosted_check(struct hosted *h, const char *rows)
+{
+    with_each_table(h, rows, check_rows);
 }
 
 /* ---- attempts ---- */
@@ -550,4 +621,46 @@ enum run_end hosted_run(struct hosted *h, const char *job, const char *argument)
     while (hosted_attempt(h, job, argument) == RUN_WAITING)
         sleep_until(h->resumes_ticks);
     return h->end;
+}
+
+void hosted_check_why(const struct hosted *h, const char *part)
+{
+    if (!strstr(h->err.text, part))
+        fail_msg("'%s' is not in: %s", part, h->err.text);
+}
+
+void hosted_check_note(const struct hosted *h, const char *part)
+{
+    if (!strstr(h->note, part))
+        fail_msg("'%s' is not in: %s", part, h->note);
+}
+
+static void check_end(struct hosted *h, enum run_end wanted, const char *rows)
+{
+    if (h->end != wanted)
+        fail_msg("it ended with %d, not %d: %s; %s", (int)h->end, (int)wanted,
+            h->err.text, h->failed_why);
+    hosted_check(h, rows);
+}
+
+void hosted_succeeds(
+    struct hosted *h, const char *job, const char *argument, const char *rows)
+{
+    (void)hosted_run(h, job, argument);
+    check_end(h, RUN_SUCCEEDED, rows);
+}
+
+void hosted_fails(struct hosted *h, const char *job, const char *argument,
+    const char *why, const char *rows)
+{
+    (void)hosted_run(h, job, argument);
+    check_end(h, RUN_FAILED, rows);
+    hosted_check_why(h, why);
+}
+
+void hosted_waits(
+    struct hosted *h, const char *job, const char *argument, const char *rows)
+{
+    (void)hosted_attempt(h, job, argument);
+    check_end(h, RUN_WAITING, rows);
 }

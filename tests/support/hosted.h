@@ -106,6 +106,10 @@ int hosted_tear_down(void **state);
         return 0;                                                              \
     }
 
+/* hosted_restart: hosted_begin(); h is zero, or is ended before. */
+void hosted_restart(
+    struct hosted *h, const char *configuration, const char *tables);
+
 /* hosted_load: another configuration takes the place of the former one. */
 void hosted_load(struct hosted *h, const char *configuration);
 
@@ -143,6 +147,15 @@ void hosted_replace(struct hosted *h, const char *table,
 const char *hosted_dump(struct hosted *h, const char *table);
 unsigned hosted_count(struct hosted *h, const char *table);
 
+/*
+ * Entities in one line: "Channels News/; Blogs News/1 News/2(Thread=t,By=me)"
+ * are PartitionKey/RowKey of two tables, the last one with two Strings.
+ * hosted_rows: insert them. hosted_check: these tables hold these entities, in
+ * order, and no others: "Blogs": none, "Blogs 3": so many, whichever they are.
+ */
+void hosted_rows(struct hosted *h, const char *rows);
+void hosted_check(struct hosted *h, const char *rows);
+
 /* hosted_attempt: one attempt at a run of job with its argument, if it has
  * one. */
 enum run_end hosted_attempt(
@@ -152,6 +165,21 @@ enum run_end hosted_attempt(
  * on, as `tableward run` does. */
 enum run_end hosted_run(
     struct hosted *h, const char *job, const char *argument);
+
+/* hosted_succeeds: hosted_run() must, and leave these rows (as of
+ * hosted_check()). hosted_fails: it must fail; part of the reason is why.
+ * hosted_waits: an attempt after which the run waits. */
+void hosted_succeeds(
+    struct hosted *h, const char *job, const char *argument, const char *rows);
+void hosted_fails(struct hosted *h, const char *job, const char *argument,
+    const char *why, const char *rows);
+void hosted_waits(
+    struct hosted *h, const char *job, const char *argument, const char *rows);
+
+/* hosted_check_why, hosted_check_note: part of the reason with which the last
+ * attempt ended, of the notes, is this. */
+void hosted_check_why(const struct hosted *h, const char *part);
+void hosted_check_note(const struct hosted *h, const char *part);
 
 /* hosted_estimate: what a dry run would say. Release it with
  * arena_done(&ret->arena), whatever the outcome. */
@@ -169,7 +197,9 @@ int64_t hosted_differences(struct hosted *h, const char *job, const char *what);
 /* hosted_explained: what the kind says of the job; lives in h->arena. */
 const char *hosted_explained(struct hosted *h, const char *job);
 
-/* hosted_forget: a new run: no checkpoint, no phase. The counts go on. */
+/* hosted_forget: a new run: no checkpoint, no phase. The counts go on.
+ * hosted_lose_checkpoint: as a new definition of the job does. */
 void hosted_forget(struct hosted *h, const char *id);
+void hosted_lose_checkpoint(struct hosted *h);
 
 #endif

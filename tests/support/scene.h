@@ -21,6 +21,10 @@ extern char reports[8192]; /* "TABLE PARTITION_KEY/ROW_KEY: WHY\n" each */
 void scene_begin(const char *jobs, const char *tables);
 int scene_end(void **state);
 
+/* scene_restart: scene_begin(), after the end of the scene before this one
+ * where the test has begun one. */
+void scene_restart(const char *jobs, const char *tables);
+
 /* scene_quietly: this statement, of the test itself, meets no event. */
 #define scene_quietly(...)                                                     \
     do {                                                                       \
@@ -42,6 +46,10 @@ void scene_remove(
     const char *table, const char *partition_key, const char *row_key);
 const char *scene_json(
     const char *table, const char *partition_key, const char *row_key);
+
+/* scene_rows, scene_check: hosted_rows() and hosted_check(). */
+void scene_rows(const char *rows);
+void scene_check(const char *rows);
 
 /* scene_check_keys: the table has these keys, as hosted_dump() writes them.
  * scene_check_is: that entity has these properties and no others; "none": there
