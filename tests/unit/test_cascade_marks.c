@@ -8,60 +8,51 @@
 #include "tests/support/test.h"
 
 #include <string.h>
+#include <unistd.h>
 
+#include "tests/support/cascade_job.h"
 #include "tests/support/fast_platform.h"
 #include "worker/base/log.h"
 #include "worker/base/mem.h"
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
 
-#define JOB(name, settle)                                                      \
-    name ":\n"                                                                 \
-         "    kind: cascade-delete\n"                                          \
-         "    args: [channel]\n"                                               \
-         "    parent: {table: Channels, partition_key: \"{channel}\", "        \
-         "row_key: \"\", tombstone: {Deleted: true}, created: CreatedOn}\n"    \
-         "    settle: " settle "\n"                                            \
-         "    children:\n"                                                     \
-         "      - {table: Blogs, partition_key: \"{channel}\"}\n"              \
-         "      - {table: Things, partition_key: \"{channel}\"}\n"
+#define BOTH RULES(RULE("Blogs", BY_CHANNEL), RULE("Things", BY_CHANNEL))
 
 static void set_up(struct hosted *h)
 {
-    hosted_begin(h, JOB("job", "50ms") JOB("patient", "[1h, 2h]"),
+    hosted_restart(h,
+        CASCADE_JOB("job", "settle: 50ms", BOTH)
+            CASCADE_JOB("patient", "settle: [1h, 2h]", BOTH),
         "Channels Blogs Things");
 }
 
 /* ---- the request ---- */
-
-static void put_created(struct hosted *h, int64_t ticks)
-{
-    char time[TEXT_TIME_MAX];
-    char *created = mem_format(
-        "\"CreatedOn@odata.type\":\"Edm.DateTime\",\"CreatedOn\":\"%s\"",
-        text_from_ticks(ticks, time));
-
-    hosted_put(h, "Channels", "News", "", created);
-    mem_free(created);
-}
 
 /* RequestedAt has whole seconds: a parent that was created in the same second
  * may be older than the request. */
 HOSTED_TEST(a_parent_of_the_second_of_the_request_is_not_newer)
 {
     set_up(h);
-    put_created(h, h->requested_ticks);
-    assert_int_equal(hosted_run(h, "job", "News"), RUN_SUCCEEDED);
-    assert_false(hosted_has(h, "Channels", "News", ""));
+    cascade_put_created(h, 0, NULL);
+    hosted_succeeds(h, "job", "News", "Channels");
     hosted_forget(h, "r2");
-    put_created(h, h->requested_ticks + TICKS_PER_S);
-    assert_int_equal(hosted_run(h, "job", "News"), RUN_SUCCEEDED);
-    assert_true(hosted_has(h, "Channels", "News", ""));
+    cascade_put_created(h, 1, NULL);
+    hosted_succeeds(h, "job", "News", "Channels News/");
 }
 
 /* ---- the predecessor ---- */
 
 #define LATE_TICKS (30 * TICKS_PER_S)
+
+/* An attempt after a crash, which waits for what may still land. */
+static void wait_after_crash(struct hosted *h)
+{
+    h->store->capabilities.late_writes = true;
+    h->previous_owner_crashed = true;
+    hosted_waits(h, "job", "News", "Channels News/");
+    h->previous_owner_crashed = false;
+}
 
 /* The insert of a tombstone that a killed attempt has sent may arrive after the
  * parent was deleted. A run that has ended by then cannot remove that
@@ -71,13 +62,10 @@ HOSTED_TEST(a_newer_parent_is_left_once_nothing_can_land_late)
     int64_t began_ticks;
 
     set_up(h);
-    h->store->capabilities.late_writes = true;
-    put_created(h, h->requested_ticks + TICKS_PER_S);
-    h->previous_owner_crashed = true;
+    cascade_put_created(h, 1, NULL);
     began_ticks = platform_wall_ticks();
-    assert_int_equal(hosted_attempt(h, "job", "News"), RUN_WAITING);
+    wait_after_crash(h);
     assert_true(h->resumes_ticks >= began_ticks + LATE_TICKS);
-    assert_true(hosted_has(h, "Channels", "News", ""));
 }
 
 HOSTED_TEST(an_absent_parent_is_held_until_nothing_can_land_late)
@@ -85,12 +73,9 @@ HOSTED_TEST(an_absent_parent_is_held_until_nothing_can_land_late)
     int64_t began_ticks;
 
     set_up(h);
-    h->store->capabilities.late_writes = true;
-    h->previous_owner_crashed = true;
     began_ticks = platform_wall_ticks();
-    assert_int_equal(hosted_attempt(h, "job", "News"), RUN_WAITING);
-    h->previous_owner_crashed = false;
-    assert_int_equal(hosted_run(h, "job", "News"), RUN_SUCCEEDED);
+    wait_after_crash(h);
+    hosted_succeeds(h, "job", "News", "");
     assert_true(platform_wall_ticks() >= began_ticks + LATE_TICKS);
 }
 
@@ -98,59 +83,44 @@ HOSTED_TEST(an_absent_parent_is_held_until_nothing_can_land_late)
 
 #define HOUR_TICKS (3600 * TICKS_PER_S)
 
-/* Set the state of a run that has written its tombstone, and has begun a pass
- * at once. */
-static void set_written(struct hosted *h, int64_t written_ticks)
+/* Set the state of a run that has written its tombstone ago_ticks ago, and has
+ * begun a pass after_ms later; path: where that is, or "". Returns when it
+ * wrote the tombstone. */
+static int64_t set_written(
+    struct hosted *h, int64_t ago_ticks, int64_t after_ms, const char *path)
 {
+    int64_t written_ticks = platform_wall_ticks() - ago_ticks;
+
     h->checkpoint = mem_format("{\"version\":1,\"laid\":%lld,\"began\":%lld,"
-                               "\"not_before\":0}",
-        (long long)written_ticks, (long long)written_ticks);
-}
-
-/* Set the state of a run that has written its tombstone, and is in a settle
- * pass that began after_ms later and has found nothing up to the blog
- * `done`. */
-static void set_resumed(struct hosted *h, int64_t after_ms, const char *done)
-{
-    int64_t written_ticks = platform_wall_ticks() - 10 * TICKS_PER_S;
-
-    hosted_put(h, "Channels", "News", "",
-        "\"Deleted\":true,\"TablewardRun\":\"job/r1\"");
-    mem_free(h->checkpoint);
-    h->checkpoint = mem_format(
-        "{\"version\":1,\"laid\":%lld,\"began\":%lld,\"not_before\":0,"
-        "\"path\":[{\"rule\":0,\"found\":false,\"done\":[\"News\",\"%s\"]}]}",
+                               "\"not_before\":0%s}",
         (long long)written_ticks,
-        (long long)(written_ticks + after_ms * TICKS_PER_MS), done);
+        (long long)(written_ticks + after_ms * TICKS_PER_MS), path);
+    return written_ticks;
 }
+
+/* Behind that blog, by the first rule; nothing was found before it. */
+#define BEHIND(blog)                                                           \
+    ",\"path\":[{\"rule\":0,\"found\":false,"                                  \
+    "\"done\":[\"News\",\"" blog "\"]}]"
 
 /* A child that is added before the position of a pass is found only by the next
  * pass. So a pass that began before the settle time was over cannot be the last
- * one. */
-HOSTED_TEST(a_settle_pass_began_when_its_first_attempt_did)
+ * one; and where the last settle pass resumes and has found nothing, the blog
+ * before its position must still be found, by another pass. */
+HOSTED_TEST(a_resumed_settle_pass_leaves_out_nothing)
 {
-    set_up(h);
-    hosted_put(h, "Blogs", "News", "late", NULL);
-    set_resumed(h, 1, "z");
-    assert_int_equal(hosted_run(h, "job", "News"), RUN_SUCCEEDED);
-    assert_string_equal(hosted_dump(h, "Blogs"), "");
-    assert_string_equal(hosted_dump(h, "Channels"), "");
-}
+    static const struct {
+        int64_t after_ms;
+        const char *path;
+    } CASES[] = {{1, BEHIND("z")}, {5000, BEHIND("a")}};
 
-static void sleep_ms(int64_t wait_ms)
-{
-    struct platform_mutex mutex;
-    struct platform_cond cond;
-    int64_t until_ms = platform_boot_ms() + wait_ms;
-
-    platform_mutex_init(&mutex);
-    platform_cond_init(&cond);
-    platform_lock(&mutex);
-    while (platform_wait(&cond, &mutex, until_ms))
-        continue;
-    platform_unlock(&mutex);
-    platform_cond_done(&cond);
-    platform_mutex_done(&mutex);
+    for (size_t i = 0; TEST_EACH(i, CASES); i++) {
+        set_up(h);
+        hosted_put(h, "Channels", "News", "", MARK("job/r1"));
+        hosted_rows(h, "Blogs News/late");
+        set_written(h, 10 * TICKS_PER_S, CASES[i].after_ms, CASES[i].path);
+        hosted_succeeds(h, "job", "News", "Blogs; Channels");
+    }
 }
 
 /* The settle time does not depend on the number of attempts or on the age of
@@ -161,13 +131,13 @@ HOSTED_TEST(the_settle_counts_from_the_tombstone)
 
     set_up(h);
     h->requested_ticks -= 10 * HOUR_TICKS;
-    hosted_put(h, "Channels", "News", "", NULL);
+    hosted_rows(h, "Channels News/");
     began_ticks = platform_wall_ticks();
-    assert_int_equal(hosted_attempt(h, "patient", "News"), RUN_WAITING);
+    hosted_waits(h, "patient", "News", "");
     due_ticks = h->resumes_ticks;
     assert_true(due_ticks >= began_ticks + HOUR_TICKS);
-    sleep_ms(2000); /* the store's Date may have whole seconds */
-    assert_int_equal(hosted_attempt(h, "patient", "News"), RUN_WAITING);
+    usleep(20000); /* 2 s of the fast clock: a Date may have whole seconds */
+    hosted_waits(h, "patient", "News", "");
     assert_true(h->resumes_ticks == due_ticks);
 }
 
@@ -178,75 +148,61 @@ HOSTED_TEST(the_settle_does_not_count_by_the_ledger_s_clock)
     int64_t began_ms;
 
     set_up(h);
-    hosted_put(h, "Channels", "News", "", NULL);
-    assert_int_equal(hosted_attempt(h, "patient", "News"), RUN_WAITING);
+    hosted_rows(h, "Channels News/");
+    hosted_waits(h, "patient", "News", "");
     assert_int_equal(h->resumes_ms, 0);
     h->ledger = &other;
     began_ms = platform_boot_ms();
-    assert_int_equal(hosted_attempt(h, "patient", "News"), RUN_WAITING);
+    hosted_waits(h, "patient", "News", "");
     assert_in_range(h->resumes_ms - began_ms, HOUR_TICKS / TICKS_PER_MS - 60000,
         HOUR_TICKS / TICKS_PER_MS + 60000);
 }
 
 HOSTED_TEST(the_first_settle_pass_of_two_is_not_the_last)
 {
-    int64_t written_ticks = platform_wall_ticks() - HOUR_TICKS - HOUR_TICKS / 2;
+    int64_t written_ticks;
 
     set_up(h);
-    hosted_put(h, "Channels", "News", "",
-        "\"Deleted\":true,\"TablewardRun\":\"patient/r1\"");
-    set_written(h, written_ticks);
-    assert_int_equal(hosted_attempt(h, "patient", "News"), RUN_WAITING);
+    hosted_put(h, "Channels", "News", "", MARK("patient/r1"));
+    written_ticks = set_written(h, HOUR_TICKS + HOUR_TICKS / 2, 0, "");
+    hosted_waits(h, "patient", "News", "Channels News/");
     assert_true(h->resumes_ticks >= written_ticks + 2 * HOUR_TICKS);
-    assert_true(hosted_has(h, "Channels", "News", ""));
-}
-
-/* The last settle pass resumes and has found nothing: the blog before its
- * position must still be found, by another pass. */
-HOSTED_TEST(a_resumed_settle_pass_leaves_out_nothing)
-{
-    set_up(h);
-    hosted_put(h, "Blogs", "News", "late", NULL);
-    set_resumed(h, 5000, "a");
-    assert_int_equal(hosted_run(h, "job", "News"), RUN_SUCCEEDED);
-    assert_string_equal(hosted_dump(h, "Blogs"), "");
-    assert_string_equal(hosted_dump(h, "Channels"), "");
 }
 
 /* ---- a tombstone that was lost, and is back ---- */
+
+/* The run fails, because its parent has lost the tombstone; then it is back. */
+static void lose_tombstone(
+    struct hosted *h, const char *job, const char *lost, const char *back)
+{
+    hosted_put(h, "Channels", "News", "", lost);
+    hosted_fails(h, job, "News", "", "Channels News/");
+    hosted_replace(h, "Channels", "News", "", back);
+}
 
 /* Meanwhile writers took the parent for alive, and added children before the
  * position of the pass. */
 HOSTED_TEST(a_pass_does_not_resume_once_the_tombstone_was_lost)
 {
     set_up(h);
-    set_resumed(h, 5000, "z");
-    hosted_replace(h, "Channels", "News", "",
-        "\"Deleted\":false,\"TablewardRun\":\"job/r1\"");
-    assert_int_equal(hosted_run(h, "job", "News"), RUN_FAILED);
-    hosted_put(h, "Blogs", "News", "a", NULL);
-    hosted_replace(h, "Channels", "News", "",
-        "\"Deleted\":true,\"TablewardRun\":\"job/r1\"");
-    assert_int_equal(hosted_run(h, "job", "News"), RUN_SUCCEEDED);
-    assert_string_equal(hosted_dump(h, "Blogs"), "");
-    assert_string_equal(hosted_dump(h, "Channels"), "");
+    set_written(h, 10 * TICKS_PER_S, 5000, BEHIND("z"));
+    lose_tombstone(h, "job", "\"Deleted\":false,\"TablewardRun\":\"job/r1\"",
+        MARK("job/r1"));
+    hosted_rows(h, "Blogs News/a");
+    hosted_succeeds(h, "job", "News", "Blogs; Channels");
 }
 
 HOSTED_TEST(the_settle_counts_again_once_the_tombstone_was_lost)
 {
-    int64_t written_ticks = platform_wall_ticks() - 3 * HOUR_TICKS;
     int64_t began_ticks = platform_wall_ticks();
 
     set_up(h);
-    hosted_put(h, "Channels", "News", "",
-        "\"Deleted\":false,\"TablewardRun\":\"patient/r1\"");
-    set_written(h, written_ticks);
-    assert_int_equal(hosted_attempt(h, "patient", "News"), RUN_FAILED);
-    hosted_replace(h, "Channels", "News", "",
-        "\"Deleted\":true,\"TablewardRun\":\"patient/r1\"");
-    assert_int_equal(hosted_attempt(h, "patient", "News"), RUN_WAITING);
+    set_written(h, 3 * HOUR_TICKS, 0, "");
+    lose_tombstone(h, "patient",
+        "\"Deleted\":false,\"TablewardRun\":\"patient/r1\"",
+        MARK("patient/r1"));
+    hosted_waits(h, "patient", "News", "Channels News/");
     assert_true(h->resumes_ticks >= began_ticks + HOUR_TICKS - TICKS_PER_S);
-    assert_true(hosted_has(h, "Channels", "News", ""));
 }
 
 /* ---- the mark ---- */
@@ -260,24 +216,19 @@ static bool past_the_blogs(const struct hosted *h)
            strstr(h->checkpoint, "\"b00049\"") != NULL;
 }
 
-TEST(a_mark_says_what_is_confirmed_not_what_was_sent)
+HOSTED_TEST(a_mark_says_what_is_confirmed_not_what_was_sent)
 {
     for (int64_t stop = 0; stop < 8; stop++) {
-        struct hosted h;
-
-        set_up(&h);
-        hosted_put(&h, "Channels", "News", "", NULL);
-        hosted_fill(&h, "Blogs", "News", BLOGS);
-        hosted_fill(&h, "Things", "News", BLOGS);
-        h.stop_after = stop;
-        (void)hosted_attempt(&h, "job", "News");
-        if (h.checkpoint && past_the_blogs(&h))
-            assert_int_equal(hosted_count(&h, "Blogs"), 0);
-        h.stop_after = -1;
-        assert_int_equal(hosted_run(&h, "job", "News"), RUN_SUCCEEDED);
-        assert_string_equal(hosted_dump(&h, "Blogs"), "");
-        assert_string_equal(hosted_dump(&h, "Things"), "");
-        hosted_done(&h);
+        set_up(h);
+        hosted_rows(h, "Channels News/");
+        hosted_fill(h, "Blogs", "News", BLOGS);
+        hosted_fill(h, "Things", "News", BLOGS);
+        h->stop_after = stop;
+        (void)hosted_attempt(h, "job", "News");
+        if (h->checkpoint && past_the_blogs(h))
+            hosted_check(h, "Blogs");
+        h->stop_after = -1;
+        hosted_succeeds(h, "job", "News", "Blogs; Things");
     }
 }
 

@@ -4,87 +4,64 @@
 #include "tests/support/hosted.h"
 #include "tests/support/test.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/cascade_job.h"
 #include "worker/base/log.h"
 #include "worker/base/mem.h"
 
-#define NESTED(name, rule)                                                     \
-    name ":\n"                                                                 \
-         "    kind: cascade-delete\n"                                          \
-         "    args: [channel]\n"                                               \
-         "    parent: {table: Channels, partition_key: \"{channel}\", "        \
-         "row_key: \"\", tombstone: {Deleted: true}}\n"                        \
-         "    settle: 0s\n"                                                    \
-         "    children:\n"                                                     \
-         "      - table: Blogs\n"                                              \
-         "        partition_key_prefix: \"{channel}\"\n"                       \
-         "        children:\n"                                                 \
-         "          - {table: Comments, " rule "}\n"
+#define NESTED(by)                                                             \
+    CASCADE_JOB("job", "settle: 0s",                                           \
+        RULE_WITH("Blogs", "partition_key_prefix: \"{channel}\"",              \
+            RULE("Comments", by)))
 
-static const char BY_PREFIX[] = NESTED("prefix",
-    "partition_key: \"{PartitionKey}\", row_key_prefix: \"{RowKey}_\", "
-    "filter: \"Blog eq '{RowKey}'\"");
-static const char BY_ROW[] =
-    NESTED("row", "partition_key: \"{PartitionKey}\", row_key: \"{RowKey}\"");
+static const char BY_ROW_PREFIX[] =
+    NESTED(BY_PREFIX ", filter: \"Blog eq '{RowKey}'\"");
+static const char BY_ROW[] = NESTED(IN_PARTITION ", row_key: \"{RowKey}\"");
 static const char BY_PARTITION[] =
-    NESTED("partition", "partition_key: \"{PartitionKey}_{RowKey}\"");
+    NESTED("partition_key: \"{PartitionKey}_{RowKey}\"");
 static const char BY_PARTITIONS[] =
-    NESTED("partitions", "partition_key_prefix: \"{RowKey}_\"");
-static const char BACKWARDS[] = NESTED(
-    "backwards", "partition_key: \"{PartitionKey}\", row_key: \"{Back}\"");
+    NESTED("partition_key_prefix: \"{RowKey}_\"");
+static const char BACKWARDS[] = NESTED(IN_PARTITION ", row_key: \"{Back}\"");
 
 static void tables(struct hosted *h, const char *configuration)
 {
-    hosted_begin(h, configuration, "Channels Blogs Comments");
-    hosted_put(h, "Channels", "c", "", NULL);
+    hosted_restart(h, configuration, "Channels Blogs Comments Kept");
+    hosted_rows(h, "Channels c/");
 }
 
 /* ---- requests ---- */
 
-static int64_t pages_of(struct hosted *h, const char *job, const char *table)
+static int64_t pages_of_comments(struct hosted *h)
 {
     struct job_estimate estimate;
     int64_t pages = -1;
 
-    assert_ok(hosted_estimate(h, job, "c", &estimate));
+    assert_ok(hosted_estimate(h, "job", "c", &estimate));
     for (size_t i = 0; i < estimate.table_count; i++)
-        if (strcmp(estimate.tables[i].table, table) == 0)
+        if (strcmp(estimate.tables[i].table, "Comments") == 0)
             pages = estimate.tables[i].pages;
     arena_done(&estimate.arena);
     return pages;
 }
 
-static void put_comment(struct hosted *h, const char *blog, int number)
-{
-    char *key = mem_format("%s_%d", blog, number);
-    char *properties = mem_format("\"Blog\":\"%s\"", blog);
-
-    hosted_put(h, "Comments", "c", key, properties);
-    mem_free(key);
-    mem_free(properties);
-}
-
 HOSTED_TEST(many_blogs_cost_few_pages)
 {
-    tables(h, BY_PREFIX);
+    tables(h, BY_ROW_PREFIX);
     hosted_fill(h, "Blogs", "c", 2500);
-    assert_true(pages_of(h, "prefix", "Comments") <= 3);
+    assert_true(pages_of_comments(h) <= 3);
     for (int i = 0; i < 2500; i += 7) {
-        char *blog = mem_format("b%05d", i);
+        char *rows =
+            mem_format("Comments c/b%05d_%d(Blog=b%05d) c/b%05d_%d(Blog=b%05d)",
+                i, i, i, i, i + 1, i);
 
-        put_comment(h, blog, i);
-        put_comment(h, blog, i + 1);
-        mem_free(blog);
+        hosted_rows(h, rows);
+        mem_free(rows);
     }
-    hosted_put(h, "Comments", "c", "b00003_x", "\"Blog\":\"another\"");
-    hosted_put(h, "Comments", "c", "b00003", "\"Blog\":\"b00003\"");
-    assert_true(pages_of(h, "prefix", "Comments") <= 7);
-    assert_int_equal(hosted_run(h, "prefix", "c"), RUN_SUCCEEDED);
-    assert_string_equal(hosted_dump(h, "Blogs"), "");
-    assert_string_equal(hosted_dump(h, "Comments"), "c/b00003 c/b00003_x ");
+    hosted_rows(h, "Comments c/b00003_x(Blog=another) c/b00003(Blog=b00003)");
+    assert_true(pages_of_comments(h) <= 7);
+    hosted_succeeds(h, "job", "c", "Blogs; Comments c/b00003 c/b00003_x");
 }
 
 /* If the children are far apart in the table, what lies between them is not
@@ -93,18 +70,17 @@ HOSTED_TEST(what_lies_far_apart_is_not_read_through)
 {
     tables(h, BY_PARTITION);
     for (int i = 0; i < 20; i++) {
-        char *key = mem_format("%02d", i), *between;
+        char *blog = mem_format("Blogs c/%02d", i);
+        char *between = mem_format("c_%02dx", i);
 
-        hosted_put(h, "Blogs", "c", key, NULL);
-        between = mem_format("c_%02dx", i);
+        hosted_rows(h, blog);
         hosted_fill(h, "Comments", between, 1500);
         mem_free(between);
-        mem_free(key);
+        mem_free(blog);
     }
-    hosted_put(h, "Comments", "c_19", "x", NULL);
-    assert_true(pages_of(h, "partition", "Comments") < 60);
-    assert_int_equal(hosted_run(h, "partition", "c"), RUN_SUCCEEDED);
-    assert_int_equal(hosted_count(h, "Comments"), 20 * 1500);
+    hosted_rows(h, "Comments c_19/x");
+    assert_true(pages_of_comments(h) < 60);
+    hosted_succeeds(h, "job", "c", "Comments 30000");
 }
 
 /* ---- exactly what a query for each finds ---- */
@@ -155,7 +131,7 @@ struct blog {
 };
 
 struct shape {
-    const char *configuration, *job;
+    const char *configuration;
     /* Does a comment with these keys, and with this value of property Blog,
      * belong to blog? */
     bool (*has)(const struct blog *blog, const char *partition_key,
@@ -201,11 +177,11 @@ static bool has_back(const struct blog *blog, const char *partition_key,
 }
 
 static const struct shape SHAPES[] = {
-    {BY_PREFIX, "prefix", has_prefix},
-    {BY_ROW, "row", has_row},
-    {BY_PARTITION, "partition", has_partition},
-    {BY_PARTITIONS, "partitions", has_partitions},
-    {BACKWARDS, "backwards", has_back},
+    {BY_ROW_PREFIX, has_prefix},
+    {BY_ROW, has_row},
+    {BY_PARTITION, has_partition},
+    {BY_PARTITIONS, has_partitions},
+    {BACKWARDS, has_back},
 };
 
 #define BLOGS 12
@@ -254,33 +230,29 @@ static void put_random_comment(
     mem_free(key);
 }
 
-static void try_shape(const struct shape *shape)
+static void try_shape(struct hosted *h, const struct shape *shape)
 {
     struct blog blogs[BLOGS];
-    struct hosted h;
 
-    tables(&h, shape->configuration);
-    hosted_table(&h, "Kept");
+    tables(h, shape->configuration);
     for (size_t i = 0; i < BLOGS; i++)
-        put_blog(&h, &blogs[i]);
+        put_blog(h, &blogs[i]);
     for (size_t i = 0; i < COMMENTS; i++)
-        put_random_comment(&h, blogs, shape);
-    assert_int_equal(hosted_run(&h, shape->job, "c"), RUN_SUCCEEDED);
-    assert_string_equal(hosted_dump(&h, "Blogs"), "");
-    assert_string_equal(hosted_dump(&h, "Comments"), hosted_dump(&h, "Kept"));
+        put_random_comment(h, blogs, shape);
+    hosted_succeeds(h, "job", "c", "Blogs");
+    assert_string_equal(hosted_dump(h, "Comments"), hosted_dump(h, "Kept"));
     for (size_t i = 0; i < BLOGS; i++) {
         mem_free(blogs[i].partition_key);
         mem_free(blogs[i].row_key);
     }
-    hosted_done(&h);
 }
 
-TEST(ranges_find_what_a_query_for_each_finds)
+HOSTED_TEST(ranges_find_what_a_query_for_each_finds)
 {
     for (uint64_t i = 0; i < 40; i++) {
         seed = i;
         for (size_t j = 0; TEST_EACH(j, SHAPES); j++)
-            try_shape(&SHAPES[j]);
+            try_shape(h, &SHAPES[j]);
     }
 }
 

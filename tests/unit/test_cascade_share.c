@@ -5,38 +5,17 @@
 #include "tests/support/test.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "jobs/engine/share.h"
+#include "tests/support/cascade_job.h"
 
 #define MANY (SHARE_AFTER_ENTITIES + 4000)
 /* Entities of batches in flight, and of the page that is worked on. */
 #define UNDER_WAY 2600
 
-#define PARENT                                                                 \
-    "    kind: cascade-delete\n"                                               \
-    "    args: [channel]\n"                                                    \
-    "    parent: {table: Channels, partition_key: \"{channel}\", row_key: "    \
-    "\"\", tombstone: {Deleted: true}}\n"
-
-static const char JOBS[] =
-    "flat:\n" PARENT "    settle: 0s\n"
-    "    children: [{table: Blogs, partition_key: \"{channel}\"}]\n"
-    "counted:\n" PARENT "    settle: 0s\n    refuse_above: 1000000\n"
-    "    children: [{table: Blogs, partition_key: \"{channel}\"}]\n"
-    "settled:\n" PARENT "    settle: 10ms\n"
-    "    children: [{table: Blogs, partition_key: \"{channel}\"}]\n"
-    "two:\n" PARENT "    settle: 0s\n    children:\n"
-    "      - {table: Blogs, partition_key: \"{channel}\"}\n"
-    "      - {table: Comments, partition_key: \"{channel}\"}\n"
-    "tree:\n" PARENT "    settle: 0s\n    children:\n"
-    "      - table: Blogs\n"
-    "        partition_key: \"{channel}\"\n"
-    "        children: [{table: Comments, partition_key: \"{RowKey}\"}]\n"
-    "settled-tree:\n" PARENT "    settle: 200ms\n    children:\n"
-    "      - table: Blogs\n"
-    "        partition_key: \"{channel}\"\n"
-    "        children: [{table: Comments, partition_key: \"{RowKey}\"}]\n";
+#define BLOGS RULE("Blogs", BY_CHANNEL)
+#define TREE RULE_WITH("Blogs", BY_CHANNEL, RULE("Comments", BY_ROW_KEY))
+#define JOB(settle, rules) CASCADE_JOB("job", "settle: " settle, rules)
 
 /* The shares that a test has seen. */
 static struct {
@@ -61,29 +40,26 @@ static void see(struct hosted *h)
         h->stop_after = h->stopping_calls;
 }
 
-static void begin(struct hosted *h)
+static void begin(struct hosted *h, const char *job)
 {
-    hosted_begin(h, JOBS, "Channels Blogs Comments");
-    hosted_put(h, "Channels", "Foot", "", NULL);
+    hosted_begin(h, job, "Channels Blogs Comments");
+    hosted_rows(h, "Channels Foot/");
     h->between = see;
     seen.last = seen.first = -1;
     seen.distinct = 0;
     seen.stop_at = 0;
 }
 
-static void run_to_the_end(struct hosted *h, const char *job)
+static void run_to_the_end(struct hosted *h)
 {
-    if (hosted_run(h, job, "Foot") != RUN_SUCCEEDED)
-        fail_msg("%s", h->err.text);
-    assert_int_equal(hosted_count(h, "Blogs"), 0);
-    assert_int_equal(hosted_count(h, "Comments"), 0);
+    hosted_succeeds(h, "job", "Foot", "Blogs; Comments");
 }
 
 HOSTED_TEST(the_children_of_one_parent_have_a_share)
 {
-    begin(h);
+    begin(h, JOB("0s", BLOGS));
     hosted_fill(h, "Blogs", "Foot", 2 * MANY);
-    run_to_the_end(h, "flat");
+    run_to_the_end(h);
     assert_in_range(seen.first, SHARE_AFTER_ENTITIES * 500 / MANY - 100,
         SHARE_AFTER_ENTITIES * 500 / MANY + 100);
     assert_true(seen.distinct >= 4);
@@ -93,9 +69,9 @@ HOSTED_TEST(the_children_of_one_parent_have_a_share)
 /* The count of refuse_above reads everything before: that is no work. */
 HOSTED_TEST(entities_that_were_only_counted_are_not_done)
 {
-    begin(h);
+    begin(h, JOB("0s\n    refuse_above: 1000000", BLOGS));
     hosted_fill(h, "Blogs", "Foot", MANY);
-    run_to_the_end(h, "counted");
+    run_to_the_end(h);
     assert_in_range(seen.first, 0, 200);
     assert_true(seen.distinct >= 4);
 }
@@ -106,10 +82,10 @@ HOSTED_TEST(a_share_goes_on_where_it_was)
     int64_t deleted;
     int share;
 
-    begin(h);
+    begin(h, JOB("0s", BLOGS));
     hosted_fill(h, "Blogs", "Foot", 2 * MANY);
     seen.stop_at = 600;
-    assert_int_equal(hosted_attempt(h, "flat", "Foot"), RUN_STOPPED);
+    assert_int_equal(hosted_attempt(h, "job", "Foot"), RUN_STOPPED);
     deleted = h->deleted;
     share = h->share;
     assert_true(deleted > SHARE_AFTER_ENTITIES && deleted < 2 * MANY);
@@ -119,7 +95,7 @@ HOSTED_TEST(a_share_goes_on_where_it_was)
     assert_true(share >= 600);
     seen.stop_at = 0;
     h->stop_after = -1;
-    run_to_the_end(h, "flat");
+    run_to_the_end(h);
     assert_int_equal(h->passes, 2);
     assert_true(seen.distinct > 2);
 }
@@ -127,10 +103,10 @@ HOSTED_TEST(a_share_goes_on_where_it_was)
 /* How many entities the second rule finds is known when its scan begins. */
 HOSTED_TEST(the_last_of_two_rules_has_a_share)
 {
-    begin(h);
+    begin(h, JOB("0s", RULES(BLOGS, RULE("Comments", BY_CHANNEL))));
     hosted_fill(h, "Blogs", "Foot", MANY);
     hosted_fill(h, "Comments", "Foot", MANY);
-    run_to_the_end(h, "two");
+    run_to_the_end(h);
     assert_in_range(seen.first, 400, 600);
     assert_true(seen.distinct >= 4);
 }
@@ -149,9 +125,9 @@ static void fill_tree(struct hosted *h)
 
 HOSTED_TEST(a_tree_has_the_share_of_its_first_level)
 {
-    begin(h);
+    begin(h, JOB("0s", TREE));
     fill_tree(h);
-    run_to_the_end(h, "tree");
+    run_to_the_end(h);
     assert_in_range(seen.first, 500, 800);
     assert_true(seen.distinct >= 4);
 }
@@ -173,10 +149,10 @@ static void see_deleted(struct hosted *h)
 
 HOSTED_TEST(what_is_under_way_is_not_done)
 {
-    begin(h);
+    begin(h, JOB("0s", TREE));
     fill_tree(h);
     h->between = see_deleted;
-    run_to_the_end(h, "tree");
+    run_to_the_end(h);
     assert_true(seen.distinct >= 4);
 }
 
@@ -184,9 +160,9 @@ HOSTED_TEST(what_is_under_way_is_not_done)
  * known while their comments are deleted. */
 HOSTED_TEST(a_tree_that_settles_has_no_share)
 {
-    begin(h);
+    begin(h, JOB("200ms", TREE));
     fill_tree(h);
-    run_to_the_end(h, "settled-tree");
+    run_to_the_end(h);
     assert_int_equal(seen.distinct, 0);
     assert_int_equal(h->share, -1);
     assert_true(h->passes >= 2);
@@ -195,9 +171,9 @@ HOSTED_TEST(a_tree_that_settles_has_no_share)
 /* One that settles is done but for what comes late. */
 HOSTED_TEST(a_first_pass_ends_with_the_whole_share)
 {
-    begin(h);
+    begin(h, JOB("10ms", BLOGS));
     hosted_fill(h, "Blogs", "Foot", MANY);
-    run_to_the_end(h, "settled");
+    run_to_the_end(h);
     assert_true(h->passes >= 2);
     assert_int_equal(h->share, 999);
 }
