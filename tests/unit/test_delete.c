@@ -3,6 +3,7 @@
  * The kind delete: its configuration, which entities are deleted and which
  * stay, and attempts that end at any request.
  */
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,61 +11,84 @@
 #include "tests/support/hosted.h"
 #include "tests/support/loading.h"
 #include "tests/support/test.h"
-#include "worker/base/buf.h"
 #include "worker/base/mem.h"
 
-static const char JOBS[] = "purge:\n"
-                           "  kind: delete\n"
-                           "  table: Blogs\n"
-                           "  filter: \"N eq 1\"\n"
-                           "everything:\n"
-                           "  kind: delete\n"
-                           "  table: Blogs\n"
-                           "  all: true\n"
-                           "month:\n"
-                           "  kind: delete\n"
-                           "  args: [month]\n"
-                           "  table: Blogs\n"
-                           "  partition_key_from: \"{month}\"\n"
-                           "  partition_key_below: \"{month}~\"\n"
-                           "before:\n"
-                           "  kind: delete\n"
-                           "  args: [time]\n"
-                           "  table: Runs\n"
-                           "  filter: \"FinishedAt lt datetime'{time}'\"\n"
-                           "prefixed:\n"
-                           "  kind: delete\n"
-                           "  args: [{prefix: {allow_empty: true}}]\n"
-                           "  table: Blogs\n"
-                           "  row_key_prefix: \"{prefix}\"\n"
-                           "  filter: \"N eq 1\"\n"
-                           "rows:\n"
-                           "  kind: delete\n"
-                           "  args: [below]\n"
-                           "  table: Blogs\n"
-                           "  row_key_below: \"{below}\"\n"
-                           "nowhere:\n"
-                           "  kind: delete\n"
-                           "  table: Nowhere\n"
-                           "  all: true\n";
+static const char JOBS[] =
+    "purge: {kind: delete, table: Blogs, filter: \"N eq 1\"}\n"
+    "everything: {kind: delete, table: Blogs, all: true}\n"
+    "month: {kind: delete, args: [month], table: Blogs, partition_key_from: "
+    "\"{month}\", partition_key_below: \"{month}~\"}\n"
+    "before: {kind: delete, args: [time], table: Runs, filter: \"FinishedAt lt "
+    "datetime'{time}'\"}\n"
+    "prefixed: {kind: delete, args: [{prefix: {allow_empty: true}}], table: "
+    "Blogs, row_key_prefix: \"{prefix}\", filter: \"N eq 1\"}\n"
+    "rows: {kind: delete, args: [below], table: Blogs, row_key_below: "
+    "\"{below}\"}\n"
+    "nowhere: {kind: delete, table: Nowhere, all: true}\n";
 
 static struct job_estimate estimate;
 
-HOSTED_FIXTURE(JOBS, "Blogs Runs")
+static struct hosted h;
+static struct faulty faulty; /* in front of its store */
+static void (*meddle)(void); /* called before the first batch */
+
+static void before_batch(void *ctx, const struct batch *batch)
+{
+    void (*once)(void) = meddle;
+
+    meddle = NULL;
+    if (once)
+        once();
+}
+
+static int set_up(void **state)
+{
+    hosted_begin(&h, JOBS, "Blogs Runs");
+    faulty_init(&faulty, h.store);
+    h.store = &faulty.outer.store;
+    faulty.before = before_batch;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    faulty_done(&faulty);
+    hosted_done(&h);
+    return 0;
+}
 
 #define FIXTURE_TEST(name) TEST_IN(name, set_up, tear_down)
 
-static void put(const char *partition_key, const char *row_key, int n)
+/* With the Int32 property N; keys are PartitionKey/RowKey, separated by
+ * blanks. */
+static void put(const char *keys, int n)
 {
     char *properties = mem_format("\"N\":%d", n);
+    char *copy = mem_format("%s", keys), *rest = copy, *key;
 
-    hosted_put(&h, "Blogs", partition_key, row_key, properties);
+    while ((key = strtok_r(rest, " ", &rest))) {
+        const char *partition_key = strtok_r(key, "/", &key);
+
+        hosted_put(&h, "Blogs", partition_key, key, properties);
+    }
+    mem_free(copy);
     mem_free(properties);
 }
 
-static void check_left(const char *wanted)
+/* One attempt, which ends like that and leaves these blogs. */
+static void attempt_at(const char *job, const char *argument,
+    enum run_end wanted, const char *left)
 {
-    assert_string_equal(hosted_dump(&h, "Blogs"), wanted);
+    enum run_end end = hosted_attempt(&h, job, argument);
+
+    if (end != wanted)
+        fail_msg("%d: %s", (int)end, h.err.text);
+    assert_string_equal(hosted_dump(&h, "Blogs"), left);
+}
+
+static void purge(enum run_end wanted, const char *left)
+{
+    attempt_at("purge", "", wanted, left);
 }
 
 /* ---- the configuration ---- */
@@ -134,11 +158,20 @@ static enum tw_err accepted(const char *job, const char *argument)
 
 FIXTURE_TEST(an_argument_that_can_select_nothing_right_is_refused)
 {
-    assert_ok(accepted("month", "2024-05"));
-    assert_int_equal(accepted("month", "a/b"), TW_INVALID);
-    assert_ok(accepted("before", "2024-01-01T00:00:00Z"));
-    assert_int_equal(accepted("before", "yesterday"), TW_INVALID);
-    assert_int_equal(accepted("prefixed", ""), TW_INVALID);
+    static const struct {
+        const char *job, *argument;
+        enum tw_err outcome;
+    } cases[] = {
+        {"month", "2024-05", TW_OK},
+        {"month", "a/b", TW_INVALID},
+        {"before", "2024-01-01T00:00:00Z", TW_OK},
+        {"before", "yesterday", TW_INVALID},
+        {"prefixed", "", TW_INVALID},
+    };
+
+    for (size_t i = 0; TEST_EACH(i, cases); i++)
+        assert_int_equal(
+            accepted(cases[i].job, cases[i].argument), cases[i].outcome);
     assert_string_equal(
         h.err.text, "row_key_prefix is empty here: it would select everything");
 }
@@ -147,13 +180,10 @@ FIXTURE_TEST(an_argument_that_can_select_nothing_right_is_refused)
 
 FIXTURE_TEST(what_is_selected_goes_and_nothing_else)
 {
-    put("p", "1", 1);
-    put("p", "2", 2);
-    put("q", "1", 1);
-    hosted_put(&h, "Blogs", "q", "3", "\"N\":\"1\"");
-    hosted_put(&h, "Blogs", "r", "1", NULL);
-    assert_int_equal(hosted_attempt(&h, "purge", ""), RUN_SUCCEEDED);
-    check_left("p/2 q/3 r/1 ");
+    put("p/1 q/1", 1);
+    put("p/2", 2);
+    hosted_rows(&h, "Blogs q/3(N=1) r/1");
+    purge(RUN_SUCCEEDED, "p/2 q/3 r/1 ");
     assert_int_equal(h.deleted, 2);
     assert_int_equal(h.read, 2);
     assert_int_equal(h.failed, 0);
@@ -162,12 +192,8 @@ FIXTURE_TEST(what_is_selected_goes_and_nothing_else)
 
 FIXTURE_TEST(a_range_is_cut_out_of_the_middle)
 {
-    put("2024-04_a", "1", 1);
-    put("2024-05_a", "1", 1);
-    put("2024-05_b", "1", 1);
-    put("2024-06_a", "1", 1);
-    assert_int_equal(hosted_attempt(&h, "month", "2024-05_"), RUN_SUCCEEDED);
-    check_left("2024-04_a/1 2024-06_a/1 ");
+    put("2024-04_a/1 2024-05_a/1 2024-05_b/1 2024-06_a/1", 1);
+    attempt_at("month", "2024-05_", RUN_SUCCEEDED, "2024-04_a/1 2024-06_a/1 ");
 }
 
 /* In the service's order U+10000 is before U+E000, although its code point is
@@ -175,84 +201,49 @@ FIXTURE_TEST(a_range_is_cut_out_of_the_middle)
  * selected one. */
 FIXTURE_TEST(a_range_is_in_the_order_of_the_service)
 {
-    put("p", "a", 1);
-    put("p", "a\xf0\x90\x80\x80", 1);
-    put("p", "a\xee\x80\x80", 1);
-    put("p", "az", 1);
+    put("p/a p/a\xf0\x90\x80\x80 p/a\xee\x80\x80 p/az", 1);
     assert_ok(hosted_estimate(&h, "rows", "a\xee\x80\x80", &estimate));
     assert_int_equal(estimate.tables[0].entities, 3);
     arena_done(&estimate.arena);
-    assert_int_equal(
-        hosted_attempt(&h, "rows", "a\xee\x80\x80"), RUN_SUCCEEDED);
-    check_left("p/a\xee\x80\x80 ");
+    attempt_at("rows", "a\xee\x80\x80", RUN_SUCCEEDED, "p/a\xee\x80\x80 ");
     assert_int_equal(h.deleted, 3);
 }
 
+#define FINISHED_AT(time)                                                      \
+    "\"FinishedAt@odata.type\":\"Edm.DateTime\",\"FinishedAt\":\"" time "\""
+
 FIXTURE_TEST(a_time_in_an_argument_is_a_time_in_the_filter)
 {
-    static const char *const at[] = {
-        "2023-12-31T23:59:59Z", "2024-01-01T00:00:00Z"};
-
-    hosted_put(&h, "Runs", "job", "open", NULL);
-    for (size_t i = 0; i < 2; i++) {
-        char *properties = mem_format("\"FinishedAt@odata.type\":"
-                                      "\"Edm.DateTime\",\"FinishedAt\":\"%s\"",
-            at[i]);
-
-        hosted_put(&h, "Runs", "job", i == 0 ? "old" : "new", properties);
-        mem_free(properties);
-    }
-    assert_int_equal(
-        hosted_attempt(&h, "before", "2024-01-01T00:00:00Z"), RUN_SUCCEEDED);
-    assert_string_equal(hosted_dump(&h, "Runs"), "job/new job/open ");
+    hosted_rows(&h, "Runs job/open");
+    hosted_put(&h, "Runs", "job", "old", FINISHED_AT("2023-12-31T23:59:59Z"));
+    hosted_put(&h, "Runs", "job", "new", FINISHED_AT("2024-01-01T00:00:00Z"));
+    attempt_at("before", "2024-01-01T00:00:00Z", RUN_SUCCEEDED, "");
+    hosted_check(&h, "Runs job/new job/open");
 }
 
 FIXTURE_TEST(an_empty_prefix_ends_the_run_before_anything_goes)
 {
-    put("p", "1", 1);
-    assert_int_equal(hosted_attempt(&h, "prefixed", ""), RUN_FAILED);
-    assert_non_null(strstr(h.err.text, "it would select everything"));
-    check_left("p/1 ");
+    put("p/1", 1);
+    attempt_at("prefixed", "", RUN_FAILED, "p/1 ");
+    hosted_check_why(&h, "it would select everything");
 }
 
 FIXTURE_TEST(a_missing_table_fails_the_run_by_its_name)
 {
-    assert_int_equal(hosted_attempt(&h, "nowhere", ""), RUN_FAILED);
-    assert_non_null(strstr(h.err.text, "Nowhere"));
-}
-
-/* ---- others write meanwhile ---- */
-
-static struct faulty faulty;
-static void (*meddle)(void); /* called before the first batch */
-
-static void before_batch(void *ctx, const struct batch *batch)
-{
-    void (*once)(void) = meddle;
-
-    meddle = NULL;
-    if (once)
-        once();
-}
-
-static void stand_between(void (*what)(void))
-{
-    faulty_init(&faulty, h.store);
-    h.store = &faulty.outer.store;
-    faulty.before = before_batch;
-    meddle = what;
+    attempt_at("nowhere", "", RUN_FAILED, "");
+    hosted_check_why(&h, "Nowhere");
 }
 
 FIXTURE_TEST(a_table_is_emptied_in_full_batches)
 {
     hosted_fill(&h, "Blogs", "p", 2500);
-    stand_between(NULL);
-    assert_int_equal(hosted_attempt(&h, "everything", ""), RUN_SUCCEEDED);
-    assert_int_equal(hosted_count(&h, "Blogs"), 0);
+    faulty.calls[CALL_BATCH] = 0;
+    attempt_at("everything", "", RUN_SUCCEEDED, "");
     assert_int_equal(h.deleted, 2500);
     assert_int_equal(faulty.calls[CALL_BATCH], 25);
-    faulty_done(&faulty);
 }
+
+/* ---- others write meanwhile ---- */
 
 static void change_some(void)
 {
@@ -263,119 +254,96 @@ static void change_some(void)
 
 FIXTURE_TEST(what_changed_goes_only_where_it_is_still_selected)
 {
-    put("p", "1", 1);
-    put("p", "2", 1);
-    put("p", "3", 1);
-    put("p", "4", 1);
-    stand_between(change_some);
-    assert_int_equal(hosted_attempt(&h, "purge", ""), RUN_SUCCEEDED);
-    check_left("p/1 ");
+    put("p/1 p/2 p/3 p/4", 1);
+    meddle = change_some;
+    purge(RUN_SUCCEEDED, "p/1 ");
     assert_string_equal(hosted_json(&h, "Blogs", "p", "1"), "{\"N\":2}");
     assert_int_equal(h.skipped, 1);
     assert_int_equal(h.failed, 0);
-    faulty_done(&faulty);
 }
 
-FAULTY_CHOICE(lose_first_answer)
+/* ---- what fails ---- */
+
+/* The batches from the first_fault-th to the last_fault-th meet the fault, the
+ * first one since fail_batches() being number 0. */
+static enum fault batch_fault;
+static unsigned first_fault, last_fault;
+
+FAULTY_CHOICE(fails_batches)
 {
-    return call == CALL_BATCH && n == 0 ? FAULT_LOSE_ANSWER : FAULT_NONE;
+    return call == CALL_BATCH && n >= first_fault && n <= last_fault
+               ? batch_fault
+               : FAULT_NONE;
+}
+
+static void fail_batches(unsigned first, unsigned last, enum fault fault)
+{
+    faulty.calls[CALL_BATCH] = 0;
+    first_fault = first;
+    last_fault = last;
+    batch_fault = fault;
+    faulty.choose = fails_batches;
 }
 
 FIXTURE_TEST(an_answer_that_is_lost_is_read_again)
 {
     hosted_fill(&h, "Blogs", "p", 150);
-    stand_between(NULL);
-    faulty.choose = lose_first_answer;
-    assert_int_equal(hosted_attempt(&h, "purge", ""), RUN_SUCCEEDED);
-    check_left("");
+    fail_batches(0, 0, FAULT_LOSE_ANSWER);
+    purge(RUN_SUCCEEDED, "");
     assert_int_equal(h.deleted, 150);
-    faulty_done(&faulty);
-}
-
-FAULTY_CHOICE(refuse_scans)
-{
-    return call == CALL_SCAN ? FAULT_REFUSED : FAULT_NONE;
-}
-
-FIXTURE_TEST(a_store_that_refuses_is_an_outage)
-{
-    put("p", "1", 1);
-    stand_between(NULL);
-    faulty.choose = refuse_scans;
-    assert_int_equal(hosted_attempt(&h, "purge", ""), RUN_OUTAGE);
-    faulty_done(&faulty);
-}
-
-FAULTY_CHOICE(refuse_batches)
-{
-    return call == CALL_BATCH && n > 0 ? FAULT_REFUSED : FAULT_NONE;
 }
 
 FIXTURE_TEST(an_outage_within_the_pass_is_one)
 {
     hosted_fill(&h, "Blogs", "p", 4000);
-    stand_between(NULL);
-    faulty.choose = refuse_batches;
+    fail_batches(1, UINT_MAX, FAULT_REFUSED);
     assert_int_equal(hosted_attempt(&h, "purge", ""), RUN_OUTAGE);
     faulty.choose = NULL;
-    assert_int_equal(hosted_attempt(&h, "purge", ""), RUN_SUCCEEDED);
-    check_left("");
-    faulty_done(&faulty);
+    purge(RUN_SUCCEEDED, "");
 }
 
-/* ---- what cannot be deleted ---- */
+/* So many entities b00000 ... in p, of which that one can never be deleted. */
+static void fill_with_refused(unsigned count, const char *row_key)
+{
+    hosted_fill(&h, "Blogs", "p", count);
+    faulty.refused_key = row_key;
+    faulty.refusal = TW_INVALID;
+}
 
 FIXTURE_TEST(what_cannot_go_is_told_and_the_rest_is_gone)
 {
-    hosted_fill(&h, "Blogs", "p", 300);
-    stand_between(NULL);
-    faulty.refused_key = "b00007";
-    faulty.refusal = TW_INVALID;
-    assert_int_equal(hosted_attempt(&h, "purge", ""), RUN_FAILED);
+    fill_with_refused(300, "b00007");
+    purge(RUN_FAILED, "p/b00007 ");
     assert_int_equal(h.failed, 1);
     assert_non_null(strstr(h.failed_why, "Blogs p/b00007"));
-    assert_non_null(strstr(h.err.text, "1 entity could not be deleted"));
-    check_left("p/b00007 ");
+    hosted_check_why(&h, "1 entity could not be deleted");
     faulty.refused_key = NULL;
-    assert_int_equal(hosted_attempt(&h, "purge", ""), RUN_SUCCEEDED);
-    check_left("");
-    faulty_done(&faulty);
+    purge(RUN_SUCCEEDED, "");
 }
 
 FIXTURE_TEST(what_failed_before_a_stop_is_told_after_it)
 {
-    hosted_fill(&h, "Blogs", "p", 4000);
-    stand_between(NULL);
-    faulty.refused_key = "b00007";
-    faulty.refusal = TW_INVALID;
+    fill_with_refused(4000, "b00007");
     h.stop_after = 3;
     assert_int_equal(hosted_attempt(&h, "purge", ""), RUN_STOPPED);
     assert_int_equal(h.failed, 1);
     assert_true(hosted_count(&h, "Blogs") < 4000);
     h.stop_after = -1;
-    assert_int_equal(hosted_attempt(&h, "purge", ""), RUN_FAILED);
+    purge(RUN_FAILED, "p/b00007 ");
     assert_int_equal(h.failed, 1);
-    check_left("p/b00007 ");
-    faulty_done(&faulty);
 }
 
 /* The first page was deleted and saved in the checkpoint before an entity of a
  * later page failed. */
 FIXTURE_TEST(a_run_that_failed_begins_with_the_first_key_when_retried)
 {
-    hosted_fill(&h, "Blogs", "p", 5000);
-    stand_between(NULL);
-    faulty.refused_key = "b04500";
-    faulty.refusal = TW_INVALID;
-    assert_int_equal(hosted_attempt(&h, "purge", ""), RUN_FAILED);
-    check_left("p/b04500 ");
+    fill_with_refused(5000, "b04500");
+    purge(RUN_FAILED, "p/b04500 ");
     faulty.refused_key = NULL;
-    put("a", "1", 1);
-    assert_int_equal(hosted_attempt(&h, "purge", ""), RUN_SUCCEEDED);
-    check_left("");
+    put("a/1", 1);
+    purge(RUN_SUCCEEDED, "");
     assert_int_equal(h.failed, 0);
     assert_int_equal(h.passes, 2);
-    faulty_done(&faulty);
 }
 
 /* ---- attempts end anywhere ---- */
@@ -386,11 +354,10 @@ FIXTURE_TEST(whoever_goes_on_does_not_read_what_is_gone)
     h.stop_after = 3;
     assert_int_equal(hosted_attempt(&h, "purge", ""), RUN_STOPPED);
     assert_non_null(strstr(h.checkpoint, "\"done\":[\"p\","));
-    put("a", "1", 1); /* written behind the position of the scan: this run does
-                         not delete it */
+    put("a/1", 1); /* written behind the position of the scan: this run does not
+                      delete it */
     h.stop_after = -1;
-    assert_int_equal(hosted_attempt(&h, "purge", ""), RUN_SUCCEEDED);
-    check_left("a/1 ");
+    purge(RUN_SUCCEEDED, "a/1 ");
     assert_int_equal(h.deleted, 5000);
     assert_int_equal(h.passes, 1);
 }
@@ -412,23 +379,20 @@ FIXTURE_TEST(a_checkpoint_that_is_none_begins_anew)
     };
 
     for (size_t i = 0; TEST_EACH(i, texts); i++) {
-        put("p", "1", 1);
-        mem_free(h.checkpoint);
+        put("p/1", 1);
+        hosted_lose_checkpoint(&h);
         h.checkpoint = mem_format("%s", texts[i]);
-        assert_int_equal(hosted_attempt(&h, "purge", ""), RUN_SUCCEEDED);
-        check_left("");
+        purge(RUN_SUCCEEDED, "");
     }
 }
 
 FIXTURE_TEST(a_store_without_order_is_read_from_the_beginning)
 {
-    put("a", "1", 1);
+    put("a/1", 1);
     h.checkpoint = mem_format("{\"version\":1,\"done\":[\"z\",\"z\"]}");
-    assert_int_equal(hosted_attempt(&h, "purge", ""), RUN_SUCCEEDED);
-    check_left("a/1 ");
+    purge(RUN_SUCCEEDED, "a/1 ");
     h.store->capabilities.ordered = false;
-    assert_int_equal(hosted_attempt(&h, "purge", ""), RUN_SUCCEEDED);
-    check_left("");
+    purge(RUN_SUCCEEDED, "");
 }
 
 /* ---- the estimate ---- */
@@ -438,8 +402,8 @@ FIXTURE_TEST(an_estimate_counts_and_touches_nothing)
     const struct job_estimate_table *table;
 
     hosted_fill(&h, "Blogs", "p", 150);
-    put("q", "1", 1);
-    put("q", "2", 2);
+    put("q/1", 1);
+    put("q/2", 2);
     assert_ok(hosted_estimate(&h, "purge", "", &estimate));
     table = &estimate.tables[0];
     assert_int_equal(estimate.table_count, 1);
@@ -456,8 +420,7 @@ FIXTURE_TEST(an_estimate_counts_and_touches_nothing)
 
 FIXTURE_TEST(an_estimate_says_where_a_range_spares_the_table)
 {
-    put("2024-05_a", "1", 1);
-    put("2024-06_a", "1", 1);
+    put("2024-05_a/1 2024-06_a/1", 1);
     assert_ok(hosted_estimate(&h, "month", "2024-05_", &estimate));
     assert_false(estimate.tables[0].table_scan);
     assert_int_equal(estimate.tables[0].entities, 1);

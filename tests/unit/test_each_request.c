@@ -4,20 +4,19 @@
  * of a killed worker, the next attempt ends the run as one undisturbed run
  * would; and a dry run or a verification reports a request that is refused.
  *
- * A scene is a few tables and a job. It is played undisturbed once; then once
+ * A play is a few tables and a job. It is played undisturbed once; then once
  * for each of its requests and each act that can happen to that request, and
  * once for each call of stopping() and of phase().
  */
-#include "tests/support/hosted.h"
+#include "tests/support/scene.h"
 #include "tests/support/test.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/cascade_job.h"
 #include "tests/support/interpose.h"
 #include "tests/support/virtual_platform.h"
-#include "worker/base/log.h"
 #include "worker/base/mem.h"
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
@@ -26,12 +25,13 @@
 #define ATTEMPTS_MAX 30
 #define TABLES_MAX 6
 
-struct scene {
+struct play {
+    const char *name;
     const char *jobs, *job, *kind_arg;
     void (*fill)(void);
     const char *tables[TABLES_MAX]; /* tables to compare; NULL at the end */
     enum run_finish finish;
-    bool accept_deletes;
+    bool verified; /* what it fills can be verified */
 };
 
 enum act {
@@ -50,7 +50,6 @@ static const char *const ACT_NAMES[ACTS] = {"nothing", "refused",
     "request lost", "answer lost", "killed before", "killed after", "stopped",
     "phase refused"};
 
-static struct hosted h;
 static struct interposed outer;
 static struct store *inner;
 static bool quiet; /* the requests of the test itself are neither counted nor
@@ -108,24 +107,15 @@ static enum tw_err refuse_phase(struct hosted *callbacks, bool *ret_stored)
     return refused ? TW_BUSY : TW_OK;
 }
 
-/* ---- a scene ---- */
+/* ---- a play ---- */
 
-static void put(const char *table, const char *partition_key,
-    const char *row_key, const char *properties)
+static void begin(const struct play *play, enum act what, unsigned which)
 {
-    hosted_put(&h, table, partition_key, row_key, properties);
-}
-
-static void begin(const struct scene *scene, enum act what, unsigned which)
-{
-    virtual_platform_use(&(struct virtual_options){.seed = 1,
-        .boot_ms = 5000,
-        .wall_ticks = TICKS_1970 + INT64_C(1000000) * TICKS_PER_S});
-    hosted_begin(&h, scene->jobs, "TablewardRuns");
-    scene->fill();
-    h.kind_arg = scene->kind_arg;
-    h.finish = scene->finish;
-    h.accept_deletes = scene->accept_deletes;
+    scene_begin(play->jobs, "TablewardRuns");
+    play->fill();
+    h.kind_arg = play->kind_arg;
+    h.finish = play->finish;
+    h.accept_deletes = false;
     h.phasing = refuse_phase;
     inner = h.store;
     interposed_init(&outer, "main", inner, meet);
@@ -137,12 +127,6 @@ static void begin(const struct scene *scene, enum act what, unsigned which)
     at = which;
     seen = phases = 0;
     met = false;
-}
-
-static void finish(void)
-{
-    hosted_done(&h);
-    virtual_platform_end();
 }
 
 static void dump_entity(
@@ -168,15 +152,15 @@ static void dump_entity(
     buf_add_char(to, '\n');
 }
 
-/* All entities of the scene's tables as text. Owned. */
-static char *dump(const struct scene *scene)
+/* All entities of its tables as text. Owned. */
+static char *dump(const struct play *play)
 {
     struct buf text;
 
     buf_init(&text, 1024 * 1024);
     quiet = true;
-    for (int i = 0; i < TABLES_MAX && scene->tables[i]; i++) {
-        struct scan_request request = {.table = scene->tables[i]};
+    for (int i = 0; i < TABLES_MAX && play->tables[i]; i++) {
+        struct scan_request request = {.table = play->tables[i]};
         struct exchange exchange = {.deadline = NULL};
         struct page page;
 
@@ -185,7 +169,7 @@ static char *dump(const struct scene *scene)
             if (store_scan(inner, &exchange, &request, &page) != TW_OK)
                 break;
             for (size_t j = 0; j < page.count; j++)
-                dump_entity(&text, scene->tables[i], &page.entities[j]);
+                dump_entity(&text, play->tables[i], &page.entities[j]);
             request.from = page.next;
         } while (page.next.more);
         page_done(&page);
@@ -202,23 +186,23 @@ static bool is_over(enum run_end end)
 /* Check how the attempt ended, after the act has happened in it. */
 static void check_end(enum run_end end)
 {
+    static const enum run_end WANTED[ACTS] = {[REFUSE] = RUN_OUTAGE,
+        [DIE_BEFORE] = RUN_LEASE_LOST,
+        [DIE_AFTER] = RUN_LEASE_LOST,
+        [STOP] = RUN_STOPPED,
+        [NO_PHASE] = RUN_OUTAGE};
     const bool died = act == DIE_BEFORE || act == DIE_AFTER;
+    const bool lost = act == LOSE_REQUEST || act == LOSE_ANSWER;
 
-    if (act == REFUSE && end != RUN_OUTAGE)
-        fail_msg("request %u refused: %d %s", at, (int)end, h.err.text);
-    if (died && end != RUN_LEASE_LOST && !is_over(end))
-        fail_msg("killed at request %u: %d %s", at, (int)end, h.err.text);
-    if (act == STOP && end != RUN_STOPPED)
-        fail_msg("stopped at %u: %d %s", at, (int)end, h.err.text);
-    if (act == NO_PHASE && end != RUN_OUTAGE)
-        fail_msg("no phase %u: %d %s", at, (int)end, h.err.text);
+    if (!lost && end != WANTED[act] && !(died && is_over(end)))
+        fail_msg("%s at %u: %d %s", ACT_NAMES[act], at, (int)end, h.err.text);
     if (!is_over(end) && end != RUN_WAITING && h.err.text[0] == '\0')
         fail_msg("%s at %u: it does not say why", ACT_NAMES[act], at);
 }
 
-/* Play the scene to the end of the run. Returns the number of requests, of
- * calls of stopping() or of phases. */
-static unsigned play(const struct scene *scene)
+/* Go on to the end of the run. Returns the number of requests, of calls of
+ * stopping() or of phases. */
+static unsigned play_out(const struct play *play)
 {
     enum run_end end = RUN_STOPPED;
     bool checked = false;
@@ -226,7 +210,7 @@ static unsigned play(const struct scene *scene)
 
     for (int i = 0; i < ATTEMPTS_MAX && !is_over(end); i++) {
         h.stop_after = act == STOP && !met ? (int64_t)at - asked : -1;
-        end = hosted_attempt(&h, scene->job, "x");
+        end = hosted_attempt(&h, play->job, "x");
         if (act == STOP && !met && h.stop_after >= 0 &&
             h.stopping_calls > h.stop_after)
             met = true;
@@ -248,15 +232,15 @@ static unsigned play(const struct scene *scene)
     return act == STOP ? asked : act == NO_PHASE ? phases : seen;
 }
 
-static void check_verified(const struct scene *scene)
+static void check_verified(const struct play *play)
 {
-    const struct job *job = jobs_find(&h.jobs, slice_of(scene->job));
+    const struct job *job = jobs_find(&h.jobs, slice_of(play->job));
     struct job_verification found;
 
     if (!job->kind->verify)
         return;
     quiet = true;
-    if (hosted_verify(&h, scene->job, "x", &found) != TW_OK)
+    if (hosted_verify(&h, play->job, "x", &found) != TW_OK)
         fail_msg("%s", h.err.text);
     for (size_t i = 0; i < found.count; i++)
         if (found.differences[i].count > 0)
@@ -267,31 +251,44 @@ static void check_verified(const struct scene *scene)
     quiet = false;
 }
 
+/* The tables are as after an undisturbed run. */
+static void check_left(const struct play *play, const char *wanted)
+{
+    char *is = dump(play);
+
+    if (strcmp(is, wanted) != 0)
+        fail_msg("%s at %u:\n%sbut undisturbed:\n%s", ACT_NAMES[act], at, is,
+            wanted);
+    mem_free(is);
+}
+
+/* What an undisturbed run leaves. Owned. */
+static char *undisturbed(const struct play *play, enum act what, unsigned *ret)
+{
+    char *left;
+
+    begin(play, what, UINT32_MAX);
+    *ret = play_out(play);
+    left = dump(play);
+    check_verified(play);
+    scene_end(NULL);
+    return left;
+}
+
 /* Whatever act happens to whatever request, the tables are the same in the
  * end. */
-static void play_all(const struct scene *scene, enum act what)
+static void play_all(const struct play *play, enum act what)
 {
     unsigned count;
-    char *wanted;
+    char *wanted = undisturbed(play, what, &count);
 
-    begin(scene, what, UINT32_MAX);
-    count = play(scene);
-    wanted = dump(scene);
-    check_verified(scene);
-    finish();
     for (unsigned i = 0; i < count; i++) {
-        char *is;
-
-        begin(scene, what, i);
-        (void)play(scene);
-        is = dump(scene);
-        if (strcmp(is, wanted) != 0)
-            fail_msg("%s at %u:\n%sbut undisturbed:\n%s", ACT_NAMES[what], i,
-                is, wanted);
-        mem_free(is);
+        begin(play, what, i);
+        (void)play_out(play);
+        check_left(play, wanted);
         if (met)
-            check_verified(scene);
-        finish();
+            check_verified(play);
+        scene_end(NULL);
     }
     mem_free(wanted);
 }
@@ -327,10 +324,10 @@ static bool damage(char **text, unsigned n)
 }
 
 /* Stop the run at the n-th call of stopping(). False: there are fewer calls. */
-static bool stop_at(const struct scene *scene, unsigned n)
+static bool stop_at(const struct play *play, unsigned n)
 {
     h.stop_after = n;
-    if (hosted_attempt(&h, scene->job, "x") != RUN_STOPPED)
+    if (hosted_attempt(&h, play->job, "x") != RUN_STOPPED)
         return false;
     virtual_sleep(40000);
     return true;
@@ -338,33 +335,25 @@ static bool stop_at(const struct scene *scene, unsigned n)
 
 /* Whatever damage the ledger's Checkpoint has, the tables are the same in the
  * end. */
-static void damage_each(const struct scene *scene)
+static void damage_each(const struct play *play)
 {
-    char *wanted;
+    unsigned count;
+    char *wanted = undisturbed(play, NOTHING, &count);
     bool more = true;
 
-    begin(scene, NOTHING, UINT32_MAX);
-    (void)play(scene);
-    wanted = dump(scene);
-    finish();
     for (unsigned i = 0; more; i++)
         for (unsigned n = 0;; n++) {
-            char *is;
             bool damaged;
 
-            begin(scene, NOTHING, UINT32_MAX);
-            at = n;
-            more = stop_at(scene, i);
+            test_case("%s: value %u after stop %u", play->name, n, i);
+            begin(play, NOTHING, UINT32_MAX);
+            more = stop_at(play, i);
             damaged = more && h.checkpoint && damage(&h.checkpoint, n);
             if (damaged) {
-                (void)play(scene);
-                is = dump(scene);
-                if (strcmp(is, wanted) != 0)
-                    fail_msg("value %u at %u:\n%sbut undisturbed:\n%s", n, i,
-                        is, wanted);
-                mem_free(is);
+                (void)play_out(play);
+                check_left(play, wanted);
             }
-            finish();
+            scene_end(NULL);
             if (!damaged)
                 break;
         }
@@ -373,19 +362,19 @@ static void damage_each(const struct scene *scene)
 
 /* ---- reading ---- */
 
-static enum tw_err estimate(const struct scene *scene)
+static enum tw_err estimate(const struct play *play)
 {
     struct job_estimate found = {.table_count = 0};
-    enum tw_err outcome = hosted_estimate(&h, scene->job, "x", &found);
+    enum tw_err outcome = hosted_estimate(&h, play->job, "x", &found);
 
     arena_done(&found.arena);
     return outcome;
 }
 
-static enum tw_err verify(const struct scene *scene)
+static enum tw_err verify(const struct play *play)
 {
     struct job_verification found = {.count = 0};
-    enum tw_err outcome = hosted_verify(&h, scene->job, "x", &found);
+    enum tw_err outcome = hosted_verify(&h, play->job, "x", &found);
 
     arena_done(&found.arena);
     return outcome;
@@ -394,81 +383,46 @@ static enum tw_err verify(const struct scene *scene)
 /* Refuse each request in turn: the dry run or verification ends with that
  * outcome, and writes nothing. */
 static void refuse_each(
-    const struct scene *scene, enum tw_err (*read)(const struct scene *scene))
+    const struct play *play, enum tw_err (*read)(const struct play *play))
 {
     char *before, *after;
     unsigned count;
 
-    begin(scene, NOTHING, UINT32_MAX);
-    assert_ok(read(scene));
+    begin(play, NOTHING, UINT32_MAX);
+    assert_ok(read(play));
     count = seen;
-    finish();
+    scene_end(NULL);
     for (unsigned i = 0; i < count; i++) {
-        begin(scene, REFUSE, i);
-        before = dump(scene);
+        begin(play, REFUSE, i);
+        before = dump(play);
         h.err.text[0] = '\0';
-        assert_int_equal(read(scene), TW_REFUSED);
+        assert_int_equal(read(play), TW_REFUSED);
         if (!strstr(h.err.text, "as the test wants"))
             fail_msg("request %u: '%s'", i, h.err.text);
-        after = dump(scene);
+        after = dump(play);
         assert_string_equal(after, before);
         mem_free(before);
         mem_free(after);
-        finish();
+        scene_end(NULL);
     }
 }
 
-/* ---- scenes ---- */
+/* ---- plays ---- */
 
-static void fill_move(void)
+static void fill_blogs(void)
 {
     hosted_table(&h, "Blogs");
-    put("Blogs", "a", "1", "\"N\":1");
-    put("Blogs", "a", "2", "\"N\":2");
-    put("Blogs", "b", "1", "\"N\":3");
+    hosted_put(&h, "Blogs", "a", "1", "\"N\":1");
+    hosted_put(&h, "Blogs", "a", "2", "\"N\":2");
+    hosted_put(&h, "Blogs", "b", "1", "\"N\":3");
 }
-
-static const struct scene MOVE = {
-    .jobs = "m: {kind: move, from: {table: Blogs}, to: {table: OldBlogs, "
-            "row_key: \"{RowKey}-{N}\"}}\n",
-    .job = "m",
-    .fill = fill_move,
-    .tables = {"Blogs", "OldBlogs", "TablewardRuns"},
-};
-
-static void fill_copy(void)
-{
-    hosted_table(&h, "Blogs");
-    put("Blogs", "a", "1", "\"N\":1");
-    put("Blogs", "a", "2", "\"N\":2");
-    put("Blogs", "b", "1", "\"N\":3");
-}
-
-static const struct scene COPY = {
-    .jobs = "c: {kind: copy, from: {table: Blogs}, to: [{table: Copies, "
-            "row_key: \"{RowKey}-{N}\"}, {table: Blogs, row_key: "
-            "\"i:{N}\", properties: [N]}]}\n",
-    .job = "c",
-    .fill = fill_copy,
-    .tables = {"Blogs", "Copies", "TablewardRuns"},
-};
-
-/* A following copy that is ended by `finish`. */
-static const struct scene COPY_FINISHED = {
-    .jobs = "c: {kind: copy, follow: true, from: {table: Blogs}, to: {table: "
-            "Copies}}\n",
-    .job = "c",
-    .fill = fill_copy,
-    .tables = {"Blogs", "Copies", "TablewardRuns"},
-    .finish = RUN_FINISHING,
-};
 
 /* Copies that an earlier run left: one without a source, one whose source has
  * another key now, and one that is stale. */
 static void fill_stale_copies(void)
 {
-    fill_copy();
-    put("Blogs", "b", "2", "\"N\":4");
+    fill_blogs();
+    hosted_put(&h, "Blogs", "b", "2", "\"N\":4");
     h.epoch = 0;
     assert_int_equal(hosted_attempt(&h, "c", "x"), RUN_SUCCEEDED);
     hosted_forget(&h, "r2");
@@ -477,20 +431,12 @@ static void fill_stale_copies(void)
     hosted_replace(&h, "Blogs", "b", "1", "\"N\":3,\"T\":\"new\"");
 }
 
-static const struct scene COPY_AGAIN = {
-    .jobs = "c: {kind: copy, from: {table: Blogs}, to: {table: Copies, "
-            "row_key: \"{RowKey}-{N}\"}}\n",
-    .job = "c",
-    .fill = fill_stale_copies,
-    .tables = {"Blogs", "Copies", "TablewardRuns"},
-};
-
 static void fill_upgrade(void)
 {
     hosted_table(&h, "Blogs");
-    put("Blogs", "a", "1", "\"Text\":\"x\",\"R\":1");
-    put("Blogs", "a", "2", "\"Text\":\"y\",\"R\":2,\"V\":1");
-    put("Blogs", "b", "1", "\"Body\":\"z\",\"R\":\"3\",\"V\":2");
+    hosted_put(&h, "Blogs", "a", "1", "\"Text\":\"x\",\"R\":1");
+    hosted_put(&h, "Blogs", "a", "2", "\"Text\":\"y\",\"R\":2,\"V\":1");
+    hosted_put(&h, "Blogs", "b", "1", "\"Body\":\"z\",\"R\":\"3\",\"V\":2");
 }
 
 #define UPGRADE_JOBS                                                           \
@@ -505,21 +451,6 @@ static void fill_upgrade(void)
     "  - to: 3\n"                                                              \
     "    steps: [rename: {property: Body, to: Content}]\n"
 
-static const struct scene UPGRADE = {
-    .jobs = UPGRADE_JOBS,
-    .job = "u",
-    .fill = fill_upgrade,
-    .tables = {"Blogs", "TablewardRuns"},
-};
-
-static const struct scene EXPAND = {
-    .jobs = UPGRADE_JOBS,
-    .job = "u",
-    .kind_arg = "expand",
-    .fill = fill_upgrade,
-    .tables = {"Blogs", "TablewardRuns"},
-};
-
 static void fill_expanded(void)
 {
     fill_upgrade();
@@ -528,165 +459,137 @@ static void fill_expanded(void)
     hosted_forget(&h, "r2");
 }
 
-static const struct scene CONTRACT = {
-    .jobs = UPGRADE_JOBS,
-    .job = "u",
-    .kind_arg = "contract",
-    .fill = fill_expanded,
-    .tables = {"Blogs", "TablewardRuns"},
-};
-
 static void fill_cascade(void)
 {
     hosted_table(&h, "Channels");
     hosted_table(&h, "Blogs");
     hosted_table(&h, "Comments");
     hosted_table(&h, "Months");
-    put("Channels", "x", "", "\"Name\":\"x\"");
-    put("Channels", "y", "", "\"Name\":\"y\"");
-    put("Blogs", "x", "1", NULL);
-    put("Blogs", "x", "2", NULL);
-    put("Blogs", "y", "1", NULL);
-    put("Comments", "x", "1_a", "\"Blog\":\"1\"");
-    put("Comments", "x", "2_a", "\"Blog\":\"2\"");
-    put("Comments", "y", "1_a", "\"Blog\":\"1\"");
-    put("Months", "x_1", "1", "\"Channel\":\"x\"");
-    put("Months", "y_1", "1", "\"Channel\":\"y\"");
+    hosted_rows(&h, "Channels x/(Name=x) y/(Name=y); Blogs x/1 x/2 y/1; "
+                    "Comments x/1_a(Blog=1) x/2_a(Blog=2) y/1_a(Blog=1); "
+                    "Months x_1/1(Channel=x) y_1/1(Channel=y)");
 }
-
-#define CASCADE_HEAD                                                           \
-    "d:\n"                                                                     \
-    "  kind: cascade-delete\n"                                                 \
-    "  args: [channel]\n"                                                      \
-    "  parent:\n"                                                              \
-    "    table: Channels\n"                                                    \
-    "    partition_key: \"{channel}\"\n"                                       \
-    "    row_key: \"\"\n"                                                      \
-    "    tombstone: {Deleted: true}\n"                                         \
-    "  children:\n"                                                            \
-    "  - table: Blogs\n"                                                       \
-    "    partition_key: \"{channel}\"\n"                                       \
-    "    children:\n"                                                          \
-    "    - {table: Comments, partition_key: \"{PartitionKey}\", "              \
-    "row_key_prefix: \"{RowKey}_\"}\n"                                         \
-    "  - {table: Months, partition_key_prefix: \"{channel}_\", filter: "       \
-    "\"Channel eq '{channel}'\"}\n"                                            \
-    "  - {table: Nowhere, partition_key: \"{channel}\", optional: true}\n"
 
 /* A parent with a tombstone that was not removed, and children without a
  * parent. */
 static void fill_left(void)
 {
     fill_cascade();
-    hosted_replace(
-        &h, "Channels", "y", "", "\"Deleted\":true,\"TablewardRun\":\"d/r9\"");
-    put("TablewardRuns", "d", "r9", "\"State\":\"failed\"");
-    put("Blogs", "z", "1", NULL);
-    put("Months", "x_2_1", "1", "\"Channel\":\"x_2\"");
+    hosted_replace(&h, "Channels", "y", "", MARK("d/r9"));
+    hosted_rows(&h, "TablewardRuns d/r9(State=failed); Blogs z/1; "
+                    "Months x_2_1/1(Channel=x_2)");
 }
 
-static const struct scene CASCADE_LEFT = {
-    .jobs = CASCADE_HEAD "  settle: 5s\n",
+#define CASCADE(options)                                                       \
+    CASCADE_JOB("d", options,                                                  \
+        RULES(RULE_WITH("Blogs", BY_CHANNEL, RULE("Comments", BY_PREFIX)),     \
+            RULES(RULE("Months",                                               \
+                      "partition_key_prefix: \"{channel}_\", " WITH_CHANNEL),  \
+                RULE("Nowhere", BY_CHANNEL ", optional: true"))))
+
+static const struct play PLAYS[] = {
+    {.name = "a move",
+        .jobs = "m: {kind: move, from: {table: Blogs}, to: {table: OldBlogs, "
+                "row_key: \"{RowKey}-{N}\"}}\n",
+        .job = "m",
+        .fill = fill_blogs,
+        .tables = {"Blogs", "OldBlogs", "TablewardRuns"},
+        .verified = true},
+    {.name = "a copy",
+        .jobs = "c: {kind: copy, from: {table: Blogs}, to: [{table: Copies, "
+                "row_key: \"{RowKey}-{N}\"}, {table: Blogs, row_key: "
+                "\"i:{N}\", properties: [N]}]}\n",
+        .job = "c",
+        .fill = fill_blogs,
+        .tables = {"Blogs", "Copies", "TablewardRuns"},
+        .verified = true},
+    {.name = "a copy that is finished", /* by `finish`; it follows */
+        .jobs = "c: {kind: copy, follow: true, from: {table: Blogs}, to: "
+                "{table: Copies}}\n",
+        .job = "c",
+        .fill = fill_blogs,
+        .tables = {"Blogs", "Copies", "TablewardRuns"},
+        .finish = RUN_FINISHING},
+    {.name = "a copy of what has changed",
+        .jobs = "c: {kind: copy, from: {table: Blogs}, to: {table: Copies, "
+                "row_key: \"{RowKey}-{N}\"}}\n",
+        .job = "c",
+        .fill = fill_stale_copies,
+        .tables = {"Blogs", "Copies", "TablewardRuns"},
+        .verified = true},
+    {.name = "an upgrade",
+        .jobs = UPGRADE_JOBS,
+        .job = "u",
+        .fill = fill_upgrade,
+        .tables = {"Blogs", "TablewardRuns"},
+        .verified = true},
+    {.name = "an expand",
+        .jobs = UPGRADE_JOBS,
+        .job = "u",
+        .kind_arg = "expand",
+        .fill = fill_upgrade,
+        .tables = {"Blogs", "TablewardRuns"}},
+    {.name = "a contract",
+        .jobs = UPGRADE_JOBS,
+        .job = "u",
+        .kind_arg = "contract",
+        .fill = fill_expanded,
+        .tables = {"Blogs", "TablewardRuns"}},
+    {.name = "a cascade",
+        .jobs = CASCADE("settle: 5s"),
+        .job = "d",
+        .fill = fill_cascade,
+        .tables = {"Channels", "Blogs", "Comments", "Months"},
+        .verified = true},
+    {.name = "a cascade with archive",
+        .jobs = CASCADE("settle: [1s, 10s]\n    archive: archive\n"
+                        "    refuse_above: 100"),
+        .job = "d",
+        .fill = fill_cascade,
+        .tables = {"Channels", "Blogs", "Comments", "Months"}},
+    {.name = "a delete",
+        .jobs = "e: {kind: delete, args: [p], table: Blogs, partition_key: "
+                "\"{p}\"}\n",
+        .job = "e",
+        .fill = fill_cascade,
+        .tables = {"Blogs", "Comments"}},
+};
+
+static const struct play CASCADE_THAT_LEFT = {
+    .jobs = CASCADE("settle: 5s"),
     .job = "d",
     .fill = fill_left,
     .tables = {"Channels", "Blogs", "Comments", "Months"},
 };
 
-static const struct scene CASCADE = {
-    .jobs = CASCADE_HEAD "  settle: 5s\n",
-    .job = "d",
-    .fill = fill_cascade,
-    .tables = {"Channels", "Blogs", "Comments", "Months"},
-};
-
-static const struct scene CASCADE_ARCHIVED = {
-    .jobs = CASCADE_HEAD
-    "  settle: [1s, 10s]\n  archive: archive\n  refuse_above: 100\n",
-    .job = "d",
-    .fill = fill_cascade,
-    .tables = {"Channels", "Blogs", "Comments", "Months"},
-};
-
-static const struct scene DELETE = {
-    .jobs = "e: {kind: delete, args: [p], table: Blogs, partition_key: "
-            "\"{p}\"}\n",
-    .job = "e",
-    .fill = fill_cascade,
-    .tables = {"Blogs", "Comments"},
-};
-
 /* ---- tests ---- */
 
-#define SCENES(each)                                                           \
-    each(a_move, MOVE) each(a_copy, COPY)                                      \
-        each(a_copy_that_is_finished, COPY_FINISHED)                           \
-            each(a_copy_of_what_has_changed, COPY_AGAIN)                       \
-                each(an_upgrade, UPGRADE) each(an_expand, EXPAND)              \
-                    each(a_contract, CONTRACT) each(a_cascade, CASCADE)        \
-                        each(a_cascade_with_archive, CASCADE_ARCHIVED)         \
-                            each(a_delete, DELETE)
-
-#define DEFINE(name, scene)                                                    \
-    TEST(name##_survives_a_refusal_of_each_request)                            \
-    {                                                                          \
-        play_all(&(scene), REFUSE);                                            \
-    }                                                                          \
-    TEST(name##_survives_the_loss_of_each_request)                             \
-    {                                                                          \
-        play_all(&(scene), LOSE_REQUEST);                                      \
-    }                                                                          \
-    TEST(name##_survives_the_loss_of_each_answer)                              \
-    {                                                                          \
-        play_all(&(scene), LOSE_ANSWER);                                       \
-    }                                                                          \
-    TEST(name##_survives_a_kill_before_each_request)                           \
-    {                                                                          \
-        play_all(&(scene), DIE_BEFORE);                                        \
-    }                                                                          \
-    TEST(name##_survives_a_kill_after_each_request)                            \
-    {                                                                          \
-        play_all(&(scene), DIE_AFTER);                                         \
-    }                                                                          \
-    TEST(name##_stops_wherever_it_asks)                                        \
-    {                                                                          \
-        play_all(&(scene), STOP);                                              \
-    }                                                                          \
-    TEST(name##_goes_into_no_phase_that_is_not_stored)                         \
-    {                                                                          \
-        play_all(&(scene), NO_PHASE);                                          \
-    }                                                                          \
-    TEST(name##_with_a_damaged_checkpoint_ends_the_same)                       \
-    {                                                                          \
-        damage_each(&(scene));                                                 \
-    }                                                                          \
-    TEST(name##_is_not_counted_where_a_request_is_refused)                     \
-    {                                                                          \
-        refuse_each(&(scene), estimate);                                       \
-    }
-
-SCENES(DEFINE)
-
-#define VERIFIED(each)                                                         \
-    each(a_move, MOVE) each(a_copy, COPY)                                      \
-        each(a_copy_of_what_has_changed, COPY_AGAIN) each(an_upgrade, UPGRADE) \
-            each(a_cascade, CASCADE)                                           \
-                each(a_cascade_that_left_something, CASCADE_LEFT)
-
-#define DEFINE_VERIFIED(name, scene)                                           \
-    TEST(name##_is_not_verified_where_a_request_is_refused)                    \
-    {                                                                          \
-        refuse_each(&(scene), verify);                                         \
-    }
-
-VERIFIED(DEFINE_VERIFIED)
-
-static int set_up(void **state)
+TEST(whatever_a_request_meets_the_run_ends_as_if_undisturbed)
 {
-    log_set(LOG_ERROR, LOG_TEXT);
-    return 0;
+    for (enum act what = REFUSE; what < ACTS; what++)
+        for (size_t i = 0; TEST_EACH(i, PLAYS); i++) {
+            test_case("%s: %s", PLAYS[i].name, ACT_NAMES[what]);
+            play_all(&PLAYS[i], what);
+        }
 }
 
-int main(void)
+TEST(with_a_damaged_checkpoint_a_run_ends_the_same)
 {
-    return test_run_all(set_up, NULL);
+    for (size_t i = 0; TEST_EACH(i, PLAYS); i++)
+        damage_each(&PLAYS[i]);
+}
+
+TEST(nothing_is_counted_where_a_request_is_refused)
+{
+    for (size_t i = 0; TEST_EACH(i, PLAYS); i++)
+        refuse_each(&PLAYS[i], estimate);
+}
+
+TEST(nothing_is_verified_where_a_request_is_refused)
+{
+    for (size_t i = 0; TEST_EACH(i, PLAYS); i++)
+        if (PLAYS[i].verified)
+            refuse_each(&PLAYS[i], verify);
+    test_case("a cascade that left something");
+    refuse_each(&CASCADE_THAT_LEFT, verify);
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Former kinds and keys are reported at their line, with what replaces them. */
-#include <stdio.h>
 #include <string.h>
 
 #include "config/yaml.h"
@@ -15,8 +14,21 @@ struct reading {
     const struct yaml_node *rest;
 };
 
+static void done(struct reading *r)
+{
+    problems_done(&r->problems);
+    arena_done(&r->arena);
+}
+
+TEST_FIXTURE(reading, struct reading, TEST_NOTHING, done)
+
+/* A test that reads jobs one after another. */
+#define READING_TEST(name)                                                     \
+    TEST_WITH(name, reading_set_up, reading_tear_down, struct reading *r)
+
 static void read_job(struct reading *r, const char *kind, const char *text)
 {
+    done(r);
     arena_init(&r->arena);
     problems_init(&r->problems);
     r->job = yaml_read("job.yaml", slice_of(text), &r->arena, &r->problems);
@@ -24,29 +36,17 @@ static void read_job(struct reading *r, const char *kind, const char *text)
     r->rest = retired_keys(r->job, kind, &r->arena, &r->problems);
 }
 
-static void done(struct reading *r)
+/* Problem number i is in that line, and says part. */
+static void check_problem(
+    const struct reading *r, size_t i, unsigned line, const char *part)
 {
-    problems_done(&r->problems);
-    arena_done(&r->arena);
+    assert_true(i < r->problems.errors);
+    assert_int_equal(r->problems.list[i].mark.line, line);
+    if (!strstr(r->problems.list[i].text, part))
+        fail_msg("'%s' is not in: %s", part, r->problems.list[i].text);
 }
 
-/* Loading a job of `kind` with `text` has one problem, whose message contains
- * part; key is removed. */
-static void assert_retired(
-    const char *kind, const char *text, const char *key, const char *part)
-{
-    struct reading r;
-
-    read_job(&r, kind, text);
-    if (r.problems.errors != 1 || strstr(r.problems.list[0].text, part) == NULL)
-        fail_msg("%s, %s: %zu errors, %s", kind, text, r.problems.errors,
-            r.problems.errors > 0 ? r.problems.list[0].text : "none");
-    assert_null(yaml_get(r.rest, key));
-    assert_non_null(yaml_get(r.job, key));
-    done(&r);
-}
-
-TEST(a_former_key_is_named_with_what_replaces_it)
+READING_TEST(a_former_key_is_named_with_what_replaces_it)
 {
     static const struct {
         const char *kind, *text, *key, *part;
@@ -69,35 +69,33 @@ TEST(a_former_key_is_named_with_what_replaces_it)
         {"schema-upgrade", "steps: []", "steps", "versions: [{to: 2"},
         {"schema-upgrade", "phase: expand", "phase", "run JOB phase=expand"},
         {"schema-upgrade", "max_passes: 3", "max_passes", "ends by itself"},
-        {"schema-upgrade", "steps: []", "steps", "versions: [{to: 2"},
-        {"schema-upgrade", "phase: expand", "phase", "phase=expand"},
-        {"schema-upgrade", "max_passes: 3", "max_passes", "ends by itself"},
     };
 
-    for (size_t i = 0; TEST_EACH(i, CASES); i++)
-        assert_retired(
-            CASES[i].kind, CASES[i].text, CASES[i].key, CASES[i].part);
+    for (size_t i = 0; TEST_EACH(i, CASES); i++) {
+        read_job(r, CASES[i].kind, CASES[i].text);
+        assert_int_equal(r->problems.errors, 1);
+        check_problem(r, 0, 1, CASES[i].part);
+        assert_null(yaml_get(r->rest, CASES[i].key));
+        assert_non_null(yaml_get(r->job, CASES[i].key));
+    }
 }
 
-TEST(every_former_key_is_named_at_its_place)
+READING_TEST(every_former_key_is_named_at_its_place)
 {
-    struct reading r;
-
-    read_job(&r, "copy",
+    read_job(r, "copy",
         "from: {table: A}\nmode: copy\nto: {table: B}\nstrip: true\n"
         "provenance: x\n");
-    assert_int_equal(r.problems.errors, 3);
-    assert_int_equal(r.problems.list[0].mark.line, 2);
-    assert_int_equal(r.problems.list[1].mark.line, 4);
-    assert_int_equal(r.problems.list[2].mark.line, 5);
-    assert_int_equal(r.problems.list[2].mark.column, 1);
-    assert_int_equal(r.rest->count, 2);
-    assert_non_null(yaml_get(r.rest, "from"));
-    assert_non_null(yaml_get(r.rest, "to"));
-    done(&r);
+    assert_int_equal(r->problems.errors, 3);
+    check_problem(r, 0, 2, "");
+    check_problem(r, 1, 4, "");
+    check_problem(r, 2, 5, "");
+    assert_int_equal(r->problems.list[2].mark.column, 1);
+    assert_int_equal(r->rest->count, 2);
+    assert_non_null(yaml_get(r->rest, "from"));
+    assert_non_null(yaml_get(r->rest, "to"));
 }
 
-TEST(present_keys_and_other_kinds_are_left_alone)
+READING_TEST(present_keys_and_other_kinds_are_left_alone)
 {
     static const char *const TEXTS[][2] = {
         {"copy", "on_conflict: replace\nfollow: true\nproperties: [a]"},
@@ -109,49 +107,39 @@ TEST(present_keys_and_other_kinds_are_left_alone)
     };
 
     for (size_t i = 0; TEST_EACH(i, TEXTS); i++) {
-        struct reading r;
-
-        read_job(&r, TEXTS[i][0], TEXTS[i][1]);
-        assert_int_equal(r.problems.errors, 0);
-        assert_int_equal(r.rest->count, r.job->count);
-        done(&r);
+        read_job(r, TEXTS[i][0], TEXTS[i][1]);
+        assert_int_equal(r->problems.errors, 0);
+        assert_int_equal(r->rest->count, r->job->count);
     }
 }
 
-TEST(a_list_of_destinations_is_refused_for_a_move)
+READING_TEST(a_list_of_destinations_is_refused_for_a_move)
 {
-    struct reading r;
-
-    read_job(&r, "move", "to: [{table: A}, {table: B}]");
-    assert_int_equal(r.problems.errors, 1);
-    assert_non_null(strstr(r.problems.list[0].text, "one destination"));
-    assert_int_equal(yaml_get(r.rest, "to")->type, YAML_MAP);
-    done(&r);
-    read_job(&r, "move", "to: []");
-    assert_int_equal(r.problems.errors, 1);
-    done(&r);
+    read_job(r, "move", "to: [{table: A}, {table: B}]");
+    assert_int_equal(r->problems.errors, 1);
+    check_problem(r, 0, 1, "one destination");
+    assert_int_equal(yaml_get(r->rest, "to")->type, YAML_MAP);
+    read_job(r, "move", "to: []");
+    assert_int_equal(r->problems.errors, 1);
 }
 
-TEST(a_former_version_of_an_upgrade_is_taken_apart)
+READING_TEST(a_former_version_of_an_upgrade_is_taken_apart)
 {
     const struct yaml_node *version;
-    struct reading r;
 
-    read_job(&r, "schema-upgrade", "version: {property: V, from: 1, to: 2}");
-    assert_int_equal(r.problems.errors, 2);
-    assert_non_null(strstr(r.problems.list[0].text, "absent: 1"));
-    assert_non_null(strstr(r.problems.list[1].text, "versions: [{to: 2"));
-    assert_int_equal(r.problems.list[1].mark.column, 33);
-    version = yaml_get(r.rest, "version");
+    read_job(r, "schema-upgrade", "version: {property: V, from: 1, to: 2}");
+    assert_int_equal(r->problems.errors, 2);
+    check_problem(r, 0, 1, "absent: 1");
+    check_problem(r, 1, 1, "versions: [{to: 2");
+    assert_int_equal(r->problems.list[1].mark.column, 33);
+    version = yaml_get(r->rest, "version");
     assert_int_equal(version->count, 1);
     assert_non_null(yaml_get(version, "property"));
-    done(&r);
-    read_job(&r, "schema-upgrade", "version: {property: V, absent: 1}");
-    assert_int_equal(r.problems.errors, 0);
-    done(&r);
+    read_job(r, "schema-upgrade", "version: {property: V, absent: 1}");
+    assert_int_equal(r->problems.errors, 0);
 }
 
-TEST(a_former_kind_is_named_with_the_present_one)
+READING_TEST(a_former_kind_is_named_with_the_present_one)
 {
     static const struct {
         const char *text, *now, *part;
@@ -163,28 +151,21 @@ TEST(a_former_kind_is_named_with_the_present_one)
     };
 
     for (size_t i = 0; TEST_EACH(i, CASES); i++) {
-        struct reading r;
-
-        read_job(&r, "delete", CASES[i].text);
-        assert_string_equal(retired_kind(r.job, &r.problems), CASES[i].now);
-        assert_int_equal(r.problems.errors, 1);
-        assert_non_null(strstr(r.problems.list[0].text, CASES[i].part));
-        assert_int_equal(r.problems.list[0].mark.line, 1);
-        done(&r);
+        read_job(r, "delete", CASES[i].text);
+        assert_string_equal(retired_kind(r->job, &r->problems), CASES[i].now);
+        assert_int_equal(r->problems.errors, 1);
+        check_problem(r, 0, 1, CASES[i].part);
     }
 }
 
-TEST(a_present_or_an_unknown_kind_is_no_former_one)
+READING_TEST(a_present_or_an_unknown_kind_is_no_former_one)
 {
     static const char *const TEXTS[] = {
         "kind: copy", "kind: [migrate]", "kind: migrat", "mode: move"};
 
     for (size_t i = 0; TEST_EACH(i, TEXTS); i++) {
-        struct reading r;
-
-        read_job(&r, "delete", TEXTS[i]);
-        assert_null(retired_kind(r.job, &r.problems));
-        assert_int_equal(r.problems.errors, 0);
-        done(&r);
+        read_job(r, "delete", TEXTS[i]);
+        assert_null(retired_kind(r->job, &r->problems));
+        assert_int_equal(r->problems.errors, 0);
     }
 }
