@@ -99,6 +99,26 @@ const char *scene_json(
     return json ? json : "none";
 }
 
+const char *scene_edited(const char *table, const char *partition_key,
+    const char *row_key, const char *from, const char *to)
+{
+    const char *json = scene_json(table, partition_key, row_key);
+    const char *at = strstr(json, from);
+
+    if (!at)
+        fail_msg("%s %s: '%s' is not in: %s", table, row_key, from, json);
+    return arena_format(&h.arena, "%.*s%s%.*s", (int)(at - json - 1), json + 1,
+        to, (int)(strlen(at) - strlen(from) - 1), at + strlen(from))
+        .at;
+}
+
+void scene_edit(const char *table, const char *partition_key,
+    const char *row_key, const char *from, const char *to)
+{
+    scene_replace(table, partition_key, row_key,
+        scene_edited(table, partition_key, row_key, from, to));
+}
+
 void scene_check_keys(const char *table, const char *keys)
 {
     const char *is;
@@ -153,6 +173,7 @@ void scene_new_run(void)
 
     (void)snprintf(id, sizeof(id), "r%u", ++runs);
     hosted_forget(&h, id);
+    h.written = h.deleted = 0;
     reports[0] = '\0';
     virtual_sleep(20000);
 }

@@ -51,6 +51,13 @@ const char *scene_json(
 void scene_rows(const char *rows);
 void scene_check(const char *rows);
 
+/* scene_edited: its JSON without braces, with the first text `from` in it
+ * replaced by `to`. scene_edit: an application stores the entity so. */
+const char *scene_edited(const char *table, const char *partition_key,
+    const char *row_key, const char *from, const char *to);
+void scene_edit(const char *table, const char *partition_key,
+    const char *row_key, const char *from, const char *to);
+
 /* scene_check_keys: the table has these keys, as hosted_dump() writes them.
  * scene_check_is: that entity has these properties and no others; "none": there
  * is none. scene_check_has: part of its JSON is this. scene_check_reported:
@@ -68,7 +75,8 @@ void scene_attempt(const char *job, const char *argument, enum run_end wanted);
 void scene_run(const char *job, const char *argument, enum run_end wanted);
 
 /* scene_new_run: what follows is another run, later than what may still arrive
- * of the last one; its reports begin. */
+ * of the last one; its reports and its counts of what is written and deleted
+ * begin. */
 void scene_new_run(void);
 
 #endif

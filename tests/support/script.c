@@ -117,6 +117,14 @@ struct script_event *script_call(struct script *s, enum store_call call,
     return event;
 }
 
+struct script_event *script_unsent(
+    struct script_event *event, enum tw_err answer)
+{
+    event->answer = answer;
+    event->unsent = true;
+    return event;
+}
+
 void script_clear(struct script *s)
 {
     s->count = 0;

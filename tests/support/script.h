@@ -53,6 +53,11 @@ struct script_event *script_batch(struct script *s, const char *table,
 struct script_event *script_call(struct script *s, enum store_call call,
     const char *table, unsigned first, unsigned last);
 
+/* script_unsent: its requests are not carried out, and this is their answer;
+ * returns event. */
+struct script_event *script_unsent(
+    struct script_event *event, enum tw_err answer);
+
 /* script_clear: no event any more. */
 void script_clear(struct script *s);
 

@@ -4,11 +4,10 @@
 #include <string.h>
 
 #include "jobs/copy/rules.h"
-#include "tests/support/hosted.h"
 #include "tests/support/loading.h"
+#include "tests/support/scene.h"
 #include "tests/support/test.h"
 #include "worker/base/buf.h"
-#include "worker/store/request_pool.h"
 
 #define HEAD "c: {kind: copy, from: {table: Blogs}, "
 
@@ -136,27 +135,6 @@ LOADING_TEST(a_job_names_its_tables)
     buf_done(&text);
 }
 
-LOADING_TEST(a_job_explains_itself)
-{
-    struct buf text;
-
-    buf_init(&text, 4096);
-    loading_good(l,
-        "c: {kind: copy, from: {table: Blogs, row_key_below: a}, to: {table: "
-        "Copies, row_key: \"{N}\"}}");
-    l->jobs.list[0].kind->explain(&l->jobs.list[0], &text);
-    assert_string_equal(buf_text(&text),
-        "read Blogs where RowKey is before \"a\"\nkeep a copy of each, with "
-        "TablewardSource, in\n  Copies: PartitionKey of the source, RowKey "
-        "\"{N}\"\nif an entity that is no copy of this job has the keys of a "
-        "copy, the source is reported as failed, and the run fails at its "
-        "end\ndelete copies of this job whose source does not exist, is no "
-        "longer selected, or makes a copy with other keys\nrepeat rounds until "
-        "a round takes under a minute, or more than half as long as the one "
-        "before; then compare both sides once more\n");
-    buf_done(&text);
-}
-
 /* ---- the dry run ---- */
 
 static const char JOBS[] = "by-size:\n"
@@ -168,38 +146,45 @@ static const char JOBS[] = "by-size:\n"
                            "  from: {table: Shoes}\n"
                            "  to: {table: Shoes, row_key: \"size:{Size}\"}\n";
 
-HOSTED_FIXTURE(JOBS, "Shoes")
-
-#define FIXTURE_TEST(name) TEST_IN(name, set_up, tear_down)
-
-static const char *shoe_of(int size)
+static int set_up(void **state)
 {
-    static char properties[64];
+    scene_begin(JOBS, "Shoes");
+    return 0;
+}
 
-    snprintf(properties, sizeof(properties), "\"Size\":%d", size);
-    return properties;
+#define FIXTURE_TEST(name) TEST_IN(name, set_up, scene_end)
+
+FIXTURE_TEST(a_job_explains_itself)
+{
+    hosted_load(&h,
+        "c: {kind: copy, from: {table: Blogs, row_key_below: a}, to: {table: "
+        "Copies, row_key: \"{N}\"}}");
+    assert_string_equal(hosted_explained(&h, "c"),
+        "read Blogs where RowKey is before \"a\"\nkeep a copy of each, with "
+        "TablewardSource, in\n  Copies: PartitionKey of the source, RowKey "
+        "\"{N}\"\nif an entity that is no copy of this job has the keys of a "
+        "copy, the source is reported as failed, and the run fails at its "
+        "end\ndelete copies of this job whose source does not exist, is no "
+        "longer selected, or makes a copy with other keys\nrepeat rounds until "
+        "a round takes under a minute, or more than half as long as the one "
+        "before; then compare both sides once more\n");
 }
 
 static void shoes(int count)
 {
     for (int i = 0; i < count; i++) {
-        char key[16];
+        char key[16], properties[32];
 
         snprintf(key, sizeof(key), "k%03d", i);
-        hosted_put(&h, "Shoes", "p", key, shoe_of(i % 3));
+        snprintf(properties, sizeof(properties), "\"Size\":%d", i % 3);
+        scene_put("Shoes", "p", key, properties);
     }
 }
 
 static void succeeds(const char *job)
 {
-    static char ids[32][8];
-    static unsigned count;
-    char *id = ids[count++ % 32];
-
-    snprintf(id, 8, "c%u", count);
-    hosted_forget(&h, id);
-    if (hosted_run(&h, job, "") != RUN_SUCCEEDED)
-        fail_msg("%s: %s; %s", job, h.err.text, h.failed_why);
+    scene_new_run();
+    scene_run(job, "", RUN_SUCCEEDED);
 }
 
 FIXTURE_TEST(a_dry_run_counts_the_copies_and_their_batches)
@@ -228,7 +213,7 @@ FIXTURE_TEST(a_second_dry_run_counts_what_is_left)
     assert_int_equal(estimate.tables[1].entities, 0);
     assert_string_equal(estimate.note, "every copy is current");
     arena_done(&estimate.arena);
-    hosted_replace(&h, "Shoes", "p", "k004", shoe_of(9));
+    scene_replace("Shoes", "p", "k004", "\"Size\":9");
     assert_ok(hosted_estimate(&h, "by-size", "", &estimate));
     assert_int_equal(estimate.tables[1].entities, 1);
     assert_string_equal(estimate.tables[1].first_keys[0], "9/k004");
@@ -237,40 +222,21 @@ FIXTURE_TEST(a_second_dry_run_counts_what_is_left)
 
 /* ---- verify ---- */
 
-static bool go_on(struct run *run)
-{
-    return false;
-}
-
-/* For each difference that was found: "COUNT WHAT: FIRST KEYS; ". */
+/* For each difference that is found: "COUNT WHAT: FIRST KEYS; ". */
 static const char *verified(const char *job)
 {
-    static const struct run_callbacks callbacks = {.stopping = go_on};
-    const struct job *found = jobs_find(&h.jobs, slice_of(job));
-    struct run run = {.job = job,
-        .id = "v",
-        .request_pool = pool_client_new(h.request_pool, NULL),
-        .callbacks = &callbacks};
-    struct job_verification verification = {.count = 0};
-    struct buf text;
-    const char *copy;
+    struct job_verification found;
+    const char *text = "";
 
-    arena_init(&verification.arena);
-    buf_init(&text, 65536);
-    if (found->kind->verify(found, &h.stores, &run, &verification, &h.err) !=
-        TW_OK)
-        fail_msg("%s", h.err.text);
-    for (size_t i = 0; i < verification.count; i++)
-        if (verification.differences[i].count > 0)
-            buf_add_format(&text, "%lld %s: %s; ",
-                (long long)verification.differences[i].count,
-                verification.differences[i].what,
-                verification.differences[i].first_keys[0]);
-    copy = arena_copy(&h.arena, buf_slice(&text)).at;
-    arena_done(&verification.arena);
-    pool_client_free(run.request_pool);
-    buf_done(&text);
-    return copy;
+    assert_ok(hosted_verify(&h, job, "", &found));
+    for (size_t i = 0; i < found.count; i++)
+        if (found.differences[i].count > 0)
+            text = arena_format(&h.arena, "%s%lld %s: %s; ", text,
+                (long long)found.differences[i].count,
+                found.differences[i].what, found.differences[i].first_keys[0])
+                       .at;
+    arena_done(&found.arena);
+    return text;
 }
 
 FIXTURE_TEST(copies_that_agree_have_no_difference)
@@ -284,10 +250,10 @@ FIXTURE_TEST(each_difference_is_counted_in_both_directions)
 {
     shoes(30);
     succeeds("by-size");
-    hosted_remove(&h, "BySize", "0", "k000");
-    hosted_remove(&h, "Shoes", "p", "k001");
-    hosted_replace(&h, "Shoes", "p", "k002", "\"Size\":2,\"A\":1");
-    hosted_put(&h, "Shoes", "p", "x", "\"A\":1");
+    scene_remove("BySize", "0", "k000");
+    scene_remove("Shoes", "p", "k001");
+    scene_replace("Shoes", "p", "k002", "\"Size\":2,\"A\":1");
+    scene_put("Shoes", "p", "x", "\"A\":1");
     assert_string_equal(verified("by-size"),
         "1 sources without a copy: Shoes p k000; "
         "1 copies that differ from their sources: Shoes p k002; "
@@ -298,15 +264,9 @@ FIXTURE_TEST(each_difference_is_counted_in_both_directions)
 
 FIXTURE_TEST(an_edited_copy_is_a_difference)
 {
-    const char *json;
-    char properties[1024];
-
     shoes(3);
     succeeds("by-size");
-    json = hosted_json(&h, "BySize", "1", "k001");
-    snprintf(properties, sizeof(properties), "\"A\":1,%.*s",
-        (int)strlen(json) - 2, json + 1);
-    hosted_replace(&h, "BySize", "1", "k001", properties);
+    scene_edit("BySize", "1", "k001", "\"Size\":1", "\"Size\":1,\"A\":1");
     assert_string_equal(
         verified("by-size"), "1 edited copies: BySize 1 k001; ");
 }
@@ -323,7 +283,7 @@ FIXTURE_TEST(index_rows_are_verified_too)
     shoes(2);
     succeeds("index");
     assert_string_equal(verified("index"), "");
-    hosted_remove(&h, "Shoes", "p", "k001");
+    scene_remove("Shoes", "p", "k001");
     assert_string_equal(
         verified("index"), "1 copies without a source: Shoes p size:1; ");
 }

@@ -45,11 +45,15 @@ enum cell_kind {
     EDITED,  /* over a copy, keeping its TablewardSource */
 };
 
+struct keys {
+    const char *partition_key, *row_key;
+};
+
 struct cell {
     const char *table;
-    char partition_key[16], row_key[24];
+    struct keys at;
     enum cell_kind kind;
-    char value[16]; /* of the property V; "": deleted */
+    const char *value; /* of the property V; "": deleted */
 };
 
 enum shape { OTHER_TABLE, INDEX, TWO, SHAPES };
@@ -67,6 +71,7 @@ struct storm {
     bool clear, quiet;
 
     /* guarded by faulty.mutex: */
+    struct arena arena; /* of all texts and entities */
     struct cell cells[CELLS_MAX];
     size_t count;
     unsigned values;
@@ -75,49 +80,44 @@ struct storm {
     char complaint[1024];
 };
 
-/* ---- chance ---- */
-
 #define complain(s, ...)                                                       \
     storm_complain((s)->complaint, sizeof((s)->complaint), __VA_ARGS__)
 
 /* ---- entities ---- */
 
-static struct cell *cell_at(struct storm *s, const char *table,
-    const char *partition_key, const char *row_key)
+static bool same_keys(struct keys a, struct keys b)
 {
-    for (size_t i = 0; i < s->count; i++)
-        if (strcmp(s->cells[i].table, table) == 0 &&
-            strcmp(s->cells[i].partition_key, partition_key) == 0 &&
-            strcmp(s->cells[i].row_key, row_key) == 0)
-            return &s->cells[i];
-    return NULL;
+    return strcmp(a.partition_key, b.partition_key) == 0 &&
+           strcmp(a.row_key, b.row_key) == 0;
 }
 
-static void set_cell(struct storm *s, const char *table,
-    const char *partition_key, const char *row_key, enum cell_kind kind,
-    const char *value)
+static void set_cell(struct storm *s, const char *table, struct keys at,
+    enum cell_kind kind, const char *value)
 {
-    struct cell *cell = cell_at(s, table, partition_key, row_key);
+    size_t i = 0;
 
-    if (!cell) {
-        assert_true(s->count < CELLS_MAX);
-        cell = &s->cells[s->count++];
-        cell->table = table;
-        snprintf(cell->partition_key, sizeof(cell->partition_key), "%s",
-            partition_key);
-        snprintf(cell->row_key, sizeof(cell->row_key), "%s", row_key);
-    }
-    cell->kind = kind;
-    snprintf(cell->value, sizeof(cell->value), "%s", value);
+    while (i < s->count && (strcmp(s->cells[i].table, table) != 0 ||
+                               !same_keys(s->cells[i].at, at)))
+        i++;
+    assert_true(i < CELLS_MAX);
+    s->count += i == s->count;
+    s->cells[i] = (struct cell){table, at, kind, value};
 }
 
-static bool get(struct storm *s, const char *table, const char *partition_key,
-    const char *row_key, struct page *page)
+static bool get(
+    struct storm *s, const char *table, struct keys at, struct entity *ret)
 {
     struct exchange exchange = {.deadline = NULL};
+    struct page page;
+    bool there;
 
-    return store_get(s->h.store, &exchange, table, slice_of(partition_key),
-               slice_of(row_key), page) == TW_OK;
+    page_init(&page);
+    there = store_get(s->h.store, &exchange, table, slice_of(at.partition_key),
+                slice_of(at.row_key), &page) == TW_OK;
+    if (there)
+        entity_copy(ret, &s->arena, &page.entities[0]);
+    page_done(&page);
+    return there;
 }
 
 static bool send(
@@ -130,83 +130,84 @@ static bool send(
     return store_batch(s->h.store, &exchange, &batch, &result) == TW_OK;
 }
 
+/* "": there is none. */
 static const char *text_of(
-    const struct entity *entity, const char *name, char to[32])
+    struct storm *s, const struct entity *entity, const char *name)
 {
     const struct property *property = entity_find(entity, slice_of(name));
-    struct arena arena;
     struct slice text;
 
-    arena_init(&arena);
-    to[0] = '\0';
-    if (property && property_text(property, &arena, &text))
-        snprintf(to, 32, "%.*s", SLICE_ARG(text));
-    arena_done(&arena);
-    return to;
+    return property && property_text(property, &s->arena, &text)
+               ? arena_copy(&s->arena, text).at
+               : "";
+}
+
+static const char *read_text(
+    struct storm *s, const char *table, struct keys at, const char *name)
+{
+    struct entity entity;
+
+    return get(s, table, at, &entity) ? text_of(s, &entity, name) : "";
 }
 
 /* Writes an entity at these keys with a new value, and with the properties of
- * `like`; size 0: with the size of `like`. */
-static void write_entity(struct storm *s, const char *table,
-    const char *partition_key, const char *row_key, const struct entity *like,
-    unsigned size, enum cell_kind kind)
+ * `like`; size NULL: with the size of `like`. */
+static void write_entity(struct storm *s, const char *table, struct keys at,
+    const struct entity *like, const char *size, enum cell_kind kind)
 {
     struct operation operation = {.type = OPERATION_INSERT};
-    struct arena arena;
-    struct page page;
-    char value[16], number[16];
+    struct slice value = arena_format(&s->arena, "v%u", ++s->values);
+    struct entity there;
 
-    arena_init(&arena);
-    page_init(&page);
-    snprintf(value, sizeof(value), "v%u", ++s->values);
-    entity_init(
-        &operation.entity, &arena, slice_of(partition_key), slice_of(row_key));
+    entity_init(&operation.entity, &s->arena, slice_of(at.partition_key),
+        slice_of(at.row_key));
     for (size_t i = 0; like && i < like->property_count; i++)
-        entity_set(&operation.entity, &arena, &like->properties[i]);
-    entity_set_string(&operation.entity, &arena, "V", slice_of(value));
-    if (size > 0) {
-        snprintf(number, sizeof(number), "%u", size);
-        entity_set_string(&operation.entity, &arena, "Size", slice_of(number));
-    }
-    if (get(s, table, partition_key, row_key, &page)) {
+        entity_set(&operation.entity, &s->arena, &like->properties[i]);
+    entity_set_string(&operation.entity, &s->arena, "V", value);
+    if (size)
+        entity_set_string(&operation.entity, &s->arena, "Size", slice_of(size));
+    if (get(s, table, at, &there)) {
         operation.type = OPERATION_REPLACE;
-        operation.entity.etag = page.entities[0].etag;
+        operation.entity.etag = there.etag;
     }
     if (send(s, table, &operation))
-        set_cell(s, table, partition_key, row_key, kind, value);
-    page_done(&page);
-    arena_done(&arena);
+        set_cell(s, table, at, kind, value.at);
 }
 
-static void delete_entity(struct storm *s, const char *table,
-    const char *partition_key, const char *row_key)
+static void delete_entity(struct storm *s, const char *table, struct keys at)
 {
     struct operation operation = {.type = OPERATION_DELETE};
-    struct page page;
 
-    page_init(&page);
-    if (get(s, table, partition_key, row_key, &page)) {
-        operation.entity = page.entities[0];
-        if (send(s, table, &operation))
-            set_cell(s, table, partition_key, row_key, SOURCE, "");
-    }
-    page_done(&page);
+    if (get(s, table, at, &operation.entity) && send(s, table, &operation))
+        set_cell(s, table, at, SOURCE, "");
 }
 
 /* ---- where copies are ---- */
 
-/* The keys of the copy of a source with that size. */
-static void copy_keys(const struct storm *s, unsigned entry,
-    const char *row_key, const char *size, char to_partition_key[32],
-    char to_row_key[48])
+static struct keys source_keys(struct storm *s, unsigned number)
 {
-    if (s->shape == INDEX) {
-        snprintf(to_partition_key, 32, "p");
-        snprintf(to_row_key, 48, "size:%s", size);
-    } else {
-        snprintf(to_partition_key, 32, "%s%s", entry == 0 ? "s" : "t", size);
-        snprintf(to_row_key, 48, "%s", s->shape == TWO ? row_key : "one");
-    }
+    return (struct keys){"p", arena_format(&s->arena, "k%02u", number).at};
+}
+
+static struct keys some_source(struct storm *s, uint64_t *dice)
+{
+    return source_keys(s, storm_roll(dice, SOURCES));
+}
+
+static const char *some_size(struct storm *s, uint64_t *dice)
+{
+    return arena_format(&s->arena, "%u", 1 + storm_roll(dice, SIZES)).at;
+}
+
+/* The keys of the copy of a source with that size. */
+static struct keys copy_keys(
+    struct storm *s, unsigned entry, struct keys source, const char *size)
+{
+    if (s->shape == INDEX)
+        return (struct keys){"p", arena_format(&s->arena, "size:%s", size).at};
+    return (struct keys){
+        arena_format(&s->arena, "%s%s", entry == 0 ? "s" : "t", size).at,
+        s->shape == TWO ? source.row_key : "one"};
 }
 
 static unsigned entries_of(const struct storm *s)
@@ -214,115 +215,74 @@ static unsigned entries_of(const struct storm *s)
     return s->shape == TWO ? 2 : 1;
 }
 
-static void source_key(unsigned number, char to[24])
-{
-    snprintf(to, 24, "k%02u", number);
-}
-
 /* The keys of the copy of a random source. */
-static void some_copy(
-    struct storm *s, uint64_t *dice, char partition_key[32], char row_key[48])
+static struct keys some_copy(struct storm *s, uint64_t *dice)
 {
-    char number[24], size[16];
+    struct keys source = some_source(s, dice);
+    const char *size = some_size(s, dice);
 
-    source_key(storm_roll(dice, SOURCES), number);
-    snprintf(size, sizeof(size), "%u", 1 + storm_roll(dice, SIZES));
-    copy_keys(s, storm_roll(dice, entries_of(s)), number, size, partition_key,
-        row_key);
+    return copy_keys(s, storm_roll(dice, entries_of(s)), source, size);
 }
 
 /* ---- the application ---- */
 
 static void write_source(struct storm *s, uint64_t *dice)
 {
-    char key[24];
+    struct keys at = some_source(s, dice);
 
-    source_key(storm_roll(dice, SOURCES), key);
-    write_entity(
-        s, "Shoes", "p", key, NULL, 1 + storm_roll(dice, SIZES), SOURCE);
+    write_entity(s, "Shoes", at, NULL, some_size(s, dice), SOURCE);
 }
 
 static void delete_source(struct storm *s, uint64_t *dice)
 {
-    char key[24];
-
-    source_key(storm_roll(dice, SOURCES), key);
-    delete_entity(s, "Shoes", "p", key);
+    delete_entity(s, "Shoes", some_source(s, dice));
 }
 
 static void swap_sources(struct storm *s, uint64_t *dice)
 {
-    char first[24], second[24], one[32], two[32];
-    struct page a, b;
+    struct keys first = some_source(s, dice), second = some_source(s, dice);
+    const char *of_first = read_text(s, "Shoes", first, "Size");
+    const char *of_second = read_text(s, "Shoes", second, "Size");
 
-    source_key(storm_roll(dice, SOURCES), first);
-    source_key(storm_roll(dice, SOURCES), second);
-    page_init(&a);
-    page_init(&b);
-    if (get(s, "Shoes", "p", first, &a) && get(s, "Shoes", "p", second, &b)) {
-        unsigned of_first =
-            (unsigned)atoi(text_of(&a.entities[0], "Size", one));
-        unsigned of_second =
-            (unsigned)atoi(text_of(&b.entities[0], "Size", two));
-
-        write_entity(s, "Shoes", "p", first, NULL, of_second, SOURCE);
-        write_entity(s, "Shoes", "p", second, NULL, of_first, SOURCE);
-    }
-    page_done(&a);
-    page_done(&b);
+    if (!*of_first || !*of_second)
+        return;
+    write_entity(s, "Shoes", first, NULL, of_second, SOURCE);
+    write_entity(s, "Shoes", second, NULL, of_first, SOURCE);
 }
 
 static void edit_copy(struct storm *s, uint64_t *dice)
 {
-    char partition_key[32], row_key[48];
-    struct page page;
+    struct keys at = some_copy(s, dice);
+    struct entity copy;
 
-    some_copy(s, dice, partition_key, row_key);
-    page_init(&page);
-    if (get(s, s->destination, partition_key, row_key, &page) &&
-        entity_find(&page.entities[0], slice_of(SOURCE_PROPERTY)))
-        write_entity(s, s->destination, partition_key, row_key,
-            &page.entities[0], 0, EDITED);
-    page_done(&page);
+    if (get(s, s->destination, at, &copy) &&
+        entity_find(&copy, slice_of(SOURCE_PROPERTY)))
+        write_entity(s, s->destination, at, &copy, NULL, EDITED);
 }
 
 static void delete_copy(struct storm *s, uint64_t *dice)
 {
-    char partition_key[32], row_key[48];
-
-    some_copy(s, dice, partition_key, row_key);
-    delete_entity(s, s->destination, partition_key, row_key);
+    delete_entity(s, s->destination, some_copy(s, dice));
 }
 
 static void put_foreign(struct storm *s, uint64_t *dice)
 {
-    char partition_key[32], row_key[48];
-    struct page page;
+    struct keys at = some_copy(s, dice);
+    struct entity there;
 
-    some_copy(s, dice, partition_key, row_key);
-    page_init(&page);
-    if (!get(s, s->destination, partition_key, row_key, &page))
-        write_entity(
-            s, s->destination, partition_key, row_key, NULL, 0, FOREIGN);
-    page_done(&page);
+    if (!get(s, s->destination, at, &there))
+        write_entity(s, s->destination, at, NULL, NULL, FOREIGN);
 }
 
 /* Copies a copy, with all its properties, to other keys, as applications do. */
 static void copy_on(struct storm *s, uint64_t *dice)
 {
-    char from_pk[32], from_rk[48], to_pk[32], to_rk[48];
-    struct page page, there;
+    struct keys from = some_copy(s, dice), to = some_copy(s, dice);
+    struct entity copy, there;
 
-    some_copy(s, dice, from_pk, from_rk);
-    some_copy(s, dice, to_pk, to_rk);
-    page_init(&page);
-    page_init(&there);
-    if (get(s, s->destination, from_pk, from_rk, &page) &&
-        !get(s, s->destination, to_pk, to_rk, &there))
-        write_entity(
-            s, s->destination, to_pk, to_rk, &page.entities[0], 0, FOREIGN);
-    page_done(&page);
-    page_done(&there);
+    if (get(s, s->destination, from, &copy) &&
+        !get(s, s->destination, to, &there))
+        write_entity(s, s->destination, to, &copy, NULL, FOREIGN);
 }
 
 static void application_acts(
@@ -395,6 +355,7 @@ static void storm_init(struct storm *s, uint64_t seed)
     static const unsigned SHARES[] = {0, 30, 100, 250};
     char *configuration;
 
+    arena_init(&s->arena);
     s->seed = storm_mix(seed);
     s->dice = s->seed;
     s->shape = (enum shape)storm_roll(&s->dice, SHAPES);
@@ -426,6 +387,7 @@ static void storm_done(struct storm *s)
 {
     faulty_done(&s->faulty);
     hosted_done(&s->h);
+    arena_done(&s->arena);
 }
 
 static enum run_end attempt(struct storm *s)
@@ -481,103 +443,80 @@ static void judge_cells(struct storm *s, const char *when)
 {
     for (size_t i = 0; i < s->count; i++) {
         const struct cell *cell = &s->cells[i];
-        struct page page;
-        char value[32] = "nothing";
+        const char *value = read_text(s, cell->table, cell->at, "V");
 
-        if (!cell->value[0] || may_be_replaced(s, cell))
-            continue;
-        page_init(&page);
-        if (get(s, cell->table, cell->partition_key, cell->row_key, &page))
-            text_of(&page.entities[0], "V", value);
-        if (strcmp(value, cell->value) != 0)
-            complain(s, "%s: %s %s/%s was %s (kind %d), now %s", when,
-                cell->table, cell->partition_key, cell->row_key, cell->value,
-                (int)cell->kind, value);
-        page_done(&page);
+        if (cell->value[0] && !may_be_replaced(s, cell) &&
+            strcmp(value, cell->value) != 0)
+            complain(s, "%s: %s %s/%s was %s (kind %d), now '%s'", when,
+                cell->table, cell->at.partition_key, cell->at.row_key,
+                cell->value, (int)cell->kind, value);
     }
 }
 
 /* The Size of the source that is stored now; "": none is stored. */
-static const char *size_now(struct storm *s, unsigned number, char to[32])
+static const char *size_now(struct storm *s, unsigned number)
 {
-    char key[24];
-    struct page page;
-
-    source_key(number, key);
-    page_init(&page);
-    to[0] = '\0';
-    if (get(s, "Shoes", "p", key, &page))
-        text_of(&page.entities[0], "Size", to);
-    page_done(&page);
-    return to;
+    return read_text(s, "Shoes", source_keys(s, number), "Size");
 }
 
 /* How many sources have a copy at these keys? */
-static unsigned claims(
-    struct storm *s, const char *partition_key, const char *row_key)
+static unsigned claims(struct storm *s, struct keys at)
 {
     unsigned count = 0;
 
     for (unsigned i = 0; i < SOURCES; i++)
         for (unsigned entry = 0; entry < entries_of(s); entry++) {
-            char size[32], key[24], pk[32], rk[48];
+            const char *size = size_now(s, i);
 
-            if (!*size_now(s, i, size))
-                continue;
-            source_key(i, key);
-            copy_keys(s, entry, key, size, pk, rk);
-            count += strcmp(pk, partition_key) == 0 && strcmp(rk, row_key) == 0;
+            count +=
+                *size &&
+                same_keys(copy_keys(s, entry, source_keys(s, i), size), at);
         }
     return count;
 }
 
-static bool is_own(struct storm *s, const struct entity *entity,
-    struct arena *arena, struct source *ret)
+static bool is_own(
+    struct storm *s, const struct entity *entity, struct source *ret)
 {
     const struct source_table here =
         source_table_of(&s->faulty.outer.store, s->destination);
 
-    return source_read(entity, arena, ret) && source_is_at(ret, entity, &here);
+    return source_read(entity, &s->arena, ret) &&
+           source_is_at(ret, entity, &here);
 }
 
 /* After an undisturbed run: checks that the copy of this source exists. Returns
  * whether the run had to fail because of the source. */
 static bool judge_copy(struct storm *s, unsigned number, unsigned entry)
 {
-    char size[32], key[24], pk[32], rk[48], value[32], wanted[32];
-    struct page page, source;
-    struct arena arena;
+    struct keys from = source_keys(s, number), to;
+    const char *size = size_now(s, number);
+    const char *wanted = read_text(s, "Shoes", from, "V");
+    struct entity copy;
     struct source is;
     bool fails = false;
 
-    if (!*size_now(s, number, size))
+    if (!*size)
         return false;
-    source_key(number, key);
-    copy_keys(s, entry, key, size, pk, rk);
-    arena_init(&arena);
-    page_init(&page);
-    page_init(&source);
-    (void)get(s, "Shoes", "p", key, &source);
-    if (!get(s, s->destination, pk, rk, &page))
-        complain(s, "the copy of %s is missing at %s/%s", key, pk, rk);
-    else if (!is_own(s, &page.entities[0], &arena, &is))
+    to = copy_keys(s, entry, from, size);
+    if (!get(s, s->destination, to, &copy))
+        complain(s, "the copy of %s is missing at %s/%s", from.row_key,
+            to.partition_key, to.row_key);
+    else if (!is_own(s, &copy, &is))
         fails = s->conflict != SKIP; /* a foreign entity */
-    else if (!slice_is(is.row_key, key) || is.entry != entry)
+    else if (!slice_is(is.row_key, from.row_key) || is.entry != entry)
         /* A collision, or the edited copy of another source. */
-        fails = claims(s, pk, rk) > 1 || s->conflict != SKIP;
-    else if (source_is_intact(&is, &page.entities[0]) &&
-             strcmp(text_of(&page.entities[0], "V", value),
-                 text_of(&source.entities[0], "V", wanted)) != 0)
-        complain(s, "the copy of %s at %s/%s is %s, and not %s", key, pk, rk,
-            value, wanted);
+        fails = claims(s, to) > 1 || s->conflict != SKIP;
+    else if (source_is_intact(&is, &copy) &&
+             strcmp(text_of(s, &copy, "V"), wanted) != 0)
+        complain(s, "the copy of %s at %s/%s is %s, and not %s", from.row_key,
+            to.partition_key, to.row_key, text_of(s, &copy, "V"), wanted);
     if (fails && s->h.end != RUN_FAILED)
         complain(s, "%s %s/%s is in the way of %s, and the run ended %d: %s %s",
-            s->destination, pk, rk, key, (int)s->h.end,
-            hosted_json(&s->h, s->destination, pk, rk),
-            hosted_json(&s->h, "Shoes", "p", key));
-    page_done(&source);
-    page_done(&page);
-    arena_done(&arena);
+            s->destination, to.partition_key, to.row_key, from.row_key,
+            (int)s->h.end,
+            hosted_json(&s->h, s->destination, to.partition_key, to.row_key),
+            hosted_json(&s->h, "Shoes", "p", from.row_key));
     return fails;
 }
 
@@ -587,27 +526,22 @@ static void judge_orphans(struct storm *s)
     struct scan_request request = {.table = s->destination};
     struct exchange exchange = {.deadline = NULL};
     struct page page;
-    struct arena arena;
 
-    arena_init(&arena);
     page_init(&page);
     assert_ok(store_scan(s->h.store, &exchange, &request, &page));
     for (size_t i = 0; i < page.count; i++) {
         const struct entity *entity = &page.entities[i];
-        char pk[32], rk[48];
+        struct keys at = {arena_copy(&s->arena, entity->partition_key).at,
+            arena_copy(&s->arena, entity->row_key).at};
         struct source is;
 
-        if (!is_own(s, entity, &arena, &is) ||
-            (!source_is_intact(&is, entity) && s->shape != INDEX))
-            continue;
-        snprintf(pk, sizeof(pk), "%.*s", SLICE_ARG(entity->partition_key));
-        snprintf(rk, sizeof(rk), "%.*s", SLICE_ARG(entity->row_key));
-        if (claims(s, pk, rk) == 0)
+        if (is_own(s, entity, &is) &&
+            (source_is_intact(&is, entity) || s->shape == INDEX) &&
+            claims(s, at) == 0)
             complain(s, "%s %s/%s is a copy without a source", s->destination,
-                pk, rk);
+                at.partition_key, at.row_key);
     }
     page_done(&page);
-    arena_done(&arena);
 }
 
 static void judge_end(struct storm *s)

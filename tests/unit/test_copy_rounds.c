@@ -24,12 +24,7 @@
 static const char JOBS[] = "by-size:\n"
                            "  kind: copy\n"
                            "  from: {table: Shoes}\n"
-                           "  to: {table: BySize, partition_key: \"{Size}\"}\n"
-                           "follows:\n"
-                           "  kind: copy\n"
-                           "  from: {table: Shoes}\n"
-                           "  to: {table: BySize, partition_key: \"{Size}\"}\n"
-                           "  follow: true\n";
+                           "  to: {table: BySize, partition_key: \"{Size}\"}\n";
 
 static struct hosted h;
 static struct faulty faulty;
@@ -73,15 +68,6 @@ static int set_up(void **state)
     return 0;
 }
 
-static int tear_down(void **state)
-{
-    faulty_done(&faulty);
-    hosted_done(&h);
-    return 0;
-}
-
-#define FIXTURE_TEST(name) TEST_IN(name, set_up, tear_down)
-
 static const char *shoe_of(int size)
 {
     static char properties[64];
@@ -94,6 +80,35 @@ static const char *shoe_of(int size)
 static void shoe(const char *row_key, int size)
 {
     hosted_put(&h, "Shoes", "p", row_key, shoe_of(size));
+}
+
+static int tear_down(void **state)
+{
+    faulty_done(&faulty);
+    hosted_done(&h);
+    return 0;
+}
+
+static int set_up_shoe(void **state)
+{
+    (void)set_up(state);
+    shoe("a", 1);
+    return 0;
+}
+
+#define FIXTURE_TEST(name) TEST_IN(name, set_up, tear_down)
+/* Shoe a has size 1. */
+#define SHOE_TEST(name) TEST_IN(name, set_up_shoe, tear_down)
+
+/* Sources k00000, k00001, ... of so many sizes. */
+static void many_shoes(int count, int sizes)
+{
+    for (int i = 0; i < count; i++) {
+        char key[16];
+
+        snprintf(key, sizeof(key), "k%05d", i);
+        shoe(key, i % sizes);
+    }
 }
 
 static void check_copies(const char *dump)
@@ -115,11 +130,10 @@ static void new_run(const char *id)
 
 /* ---- A1, A2, A3: rounds ---- */
 
-FIXTURE_TEST(a_run_has_at_least_two_rounds)
+SHOE_TEST(a_run_has_at_least_two_rounds)
 {
     int64_t began = platform_wall_ticks();
 
-    shoe("a", 1);
     succeeds("by-size");
     assert_int_equal(h.passes, 2);
     assert_int_equal(h.behind, 0);
@@ -134,23 +148,18 @@ static bool is_of_copies(const struct batch *batch)
     return strcmp(batch->table, "BySize") == 0;
 }
 
-static void change_once_after_two(const struct batch *batch)
+static void change_once(const struct batch *batch)
 {
-    static unsigned seen;
-
-    if (!changed)
-        seen = 0;
-    changed = true;
-    if (is_of_copies(batch) && ++seen == 1)
+    if (is_of_copies(batch) && !changed)
         hosted_replace(&h, "Shoes", "p", "a", shoe_of(2));
+    changed |= is_of_copies(batch);
 }
 
 /* The copy has the former content of the source; the last round repairs it. */
-FIXTURE_TEST(a_source_that_changes_in_the_first_round_is_repaired)
+SHOE_TEST(a_source_that_changes_in_the_first_round_is_repaired)
 {
-    shoe("a", 1);
     changed = false;
-    on_batch = change_once_after_two;
+    on_batch = change_once;
     succeeds("by-size");
     check_copies("2/a ");
     assert_int_equal(h.behind, 0);
@@ -165,9 +174,8 @@ static void change_each_time(const struct batch *batch)
 }
 
 /* Continuous writers never make a run fail (rule A2). */
-FIXTURE_TEST(a_source_that_changes_after_its_repair_is_behind)
+SHOE_TEST(a_source_that_changes_after_its_repair_is_behind)
 {
-    shoe("a", 1);
     shoe("b", 2);
     on_batch = change_each_time;
     succeeds("by-size");
@@ -187,12 +195,11 @@ FAULTY_CHOICE(refuse_one_scan)
 }
 
 /* Each page in turn, up to those that count the sources behind. */
-FIXTURE_TEST(a_page_that_is_refused_ends_the_attempt)
+SHOE_TEST(a_page_that_is_refused_ends_the_attempt)
 {
     enum run_end end = RUN_OUTAGE;
 
     faulty.choose = refuse_one_scan;
-    shoe("a", 1);
     for (refused_scan = 0; end != RUN_SUCCEEDED; refused_scan++) {
         new_run("r");
         hosted_replace(&h, "Shoes", "p", "a", shoe_of(1));
@@ -210,9 +217,8 @@ FIXTURE_TEST(a_page_that_is_refused_ends_the_attempt)
 }
 
 /* A round that reads only newer sources would not find that (rule A1). */
-FIXTURE_TEST(a_copy_that_somebody_deletes_meanwhile_is_made_again)
+SHOE_TEST(a_copy_that_somebody_deletes_meanwhile_is_made_again)
 {
-    shoe("a", 1);
     succeeds("by-size");
     new_run("r2");
     h.previous_owner_crashed = false;
@@ -221,38 +227,29 @@ FIXTURE_TEST(a_copy_that_somebody_deletes_meanwhile_is_made_again)
     check_copies("1/a ");
 }
 
-FIXTURE_TEST(a_following_run_copies_what_changes)
-{
-    shoe("a", 1);
-    assert_int_equal(hosted_attempt(&h, "follows", ""), RUN_WAITING);
-    shoe("b", 2);
-    hosted_replace(&h, "Shoes", "p", "a", shoe_of(3));
-    assert_int_equal(hosted_attempt(&h, "follows", ""), RUN_WAITING);
-    assert_true(hosted_has(&h, "BySize", "2", "b"));
-    assert_true(hosted_has(&h, "BySize", "3", "a"));
-    h.finish = RUN_FINISHING_NOW;
-    assert_int_equal(hosted_attempt(&h, "follows", ""), RUN_SUCCEEDED);
-    check_copies("2/b 3/a ");
-    assert_true(h.closes_job);
-    h.finish = RUN_NOT_FINISHING;
-}
-
 /* ---- A4: late requests ---- */
 
-/* An insert of a killed attempt arrives after its source was deleted. */
-FIXTURE_TEST(a_late_insert_of_a_killed_attempt_leaves_no_copy)
+/* The attempt sends inserts that arrive late, and does not succeed. Then its
+ * source goes. */
+static void leave_late_inserts(unsigned batches)
 {
-    shoe("a", 1);
     batch_fault = FAULT_LATE;
     batch_from = 0;
-    batch_below = 1;
+    batch_below = batches;
     faulty.late_ms = STORE_LATE_REQUEST_MS - 5000;
-    kills = true;
     assert_int_not_equal(hosted_attempt(&h, "by-size", ""), RUN_SUCCEEDED);
+    batch_below = 0;
+    hosted_remove(&h, "Shoes", "p", "a");
+}
+
+/* An insert of a killed attempt arrives after its source was deleted. */
+SHOE_TEST(a_late_insert_of_a_killed_attempt_leaves_no_copy)
+{
+    kills = true;
+    leave_late_inserts(1);
     kills = false;
     mem_free(h.checkpoint);
     h.checkpoint = NULL;
-    hosted_remove(&h, "Shoes", "p", "a");
     h.previous_owner_crashed = true;
     succeeds("by-size");
     faulty_land(&faulty, INT64_MAX);
@@ -269,31 +266,22 @@ static void stop_at_batch(const struct batch *batch)
 
 /* As above, for an attempt that was stopped: its checkpoint says that the
  * insert may still arrive. */
-FIXTURE_TEST(a_late_insert_of_a_stopped_attempt_leaves_no_copy)
+SHOE_TEST(a_late_insert_of_a_stopped_attempt_leaves_no_copy)
 {
-    shoe("a", 1);
-    batch_fault = FAULT_LATE;
-    batch_from = 0;
-    batch_below = 1000;
-    faulty.late_ms = STORE_LATE_REQUEST_MS - 5000;
     on_batch = stop_at_batch;
-    assert_int_not_equal(hosted_attempt(&h, "by-size", ""), RUN_SUCCEEDED);
+    leave_late_inserts(1000);
     assert_non_null(strstr(h.checkpoint, "\"late\":true"));
     on_batch = NULL;
-    batch_below = 0;
     h.stop_after = -1;
-    hosted_remove(&h, "Shoes", "p", "a");
-    h.previous_owner_crashed = false;
     succeeds("by-size");
     faulty_land(&faulty, INT64_MAX);
     check_copies("");
 }
 
-FIXTURE_TEST(nothing_is_waited_for_if_every_outcome_is_known)
+SHOE_TEST(nothing_is_waited_for_if_every_outcome_is_known)
 {
     int64_t took_ms = STORE_LATE_REQUEST_MS;
 
-    shoe("a", 1);
     /* STORE_LATE_REQUEST_MS lasts 0.3 s in this test. The machine may be that
      * slow once, but not in each of ten tries. */
     for (int i = 0; i < 10 && took_ms >= STORE_LATE_REQUEST_MS; i++) {
@@ -315,12 +303,7 @@ FIXTURE_TEST(nothing_is_waited_for_if_every_outcome_is_known)
 
 FIXTURE_TEST(a_run_that_is_stopped_everywhere_ends_all_the_same)
 {
-    for (int i = 0; i < 30; i++) {
-        char key[8];
-
-        snprintf(key, sizeof(key), "k%02d", i);
-        shoe(key, i % 3);
-    }
+    many_shoes(30, 3);
     for (int64_t at = 0; at < 200; at++) {
         h.stop_after = at % 20;
         if (hosted_attempt(&h, "by-size", "") == RUN_SUCCEEDED)
@@ -333,9 +316,8 @@ FIXTURE_TEST(a_run_that_is_stopped_everywhere_ends_all_the_same)
 
 /* A comparison exists in memory only. After several interruptions the round
  * runs without a comparison, with checkpoints. */
-FIXTURE_TEST(a_comparison_that_never_completes_is_done_without)
+SHOE_TEST(a_comparison_that_never_completes_is_done_without)
 {
-    shoe("a", 1);
     shoe("b", 2);
     succeeds("by-size");
     new_run("r2");
@@ -385,10 +367,7 @@ FIXTURE_TEST(what_lies_before_the_checkpoint_is_copied)
     char key[16], size[16];
     int reached;
 
-    for (int i = 0; i < COUNT; i++) {
-        snprintf(key, sizeof(key), "k%05d", i);
-        shoe(key, i % PARTITIONS);
-    }
+    many_shoes(COUNT, PARTITIONS);
     h.saved = stop_after_1000;
     assert_int_equal(hosted_attempt(&h, "by-size", ""), RUN_STOPPED);
     h.saved = NULL;
@@ -405,12 +384,11 @@ FIXTURE_TEST(what_lies_before_the_checkpoint_is_copied)
     assert_int_equal(hosted_count(&h, "BySize"), COUNT);
 }
 
-FIXTURE_TEST(a_damaged_checkpoint_starts_over)
+SHOE_TEST(a_damaged_checkpoint_starts_over)
 {
     static const char *const TEXTS[] = {"", "{", "[]", "{\"version\":2}",
         "{\"version\":1,\"rounds\":{}}", "null"};
 
-    shoe("a", 1);
     for (size_t i = 0; TEST_EACH(i, TEXTS); i++) {
         new_run("r");
         h.checkpoint = mem_text(TEXTS[i], strlen(TEXTS[i]));
@@ -462,32 +440,27 @@ static void use_alias(struct alias *alias, bool hides_probe)
     hosted_load(&h, ALIASES);
 }
 
-FIXTURE_TEST(one_account_under_two_names_is_refused)
+/* A source that would be its own copy stays as it is. */
+static void fails_by_alias(bool hides_probe)
 {
+    const char *was = hosted_json(&h, "Shoes", "p", "a");
     struct alias alias;
-    const char *was;
 
-    shoe("a", 1);
-    was = hosted_json(&h, "Shoes", "p", "a");
-    use_alias(&alias, false);
+    use_alias(&alias, hides_probe);
     assert_int_equal(hosted_attempt(&h, "away", ""), RUN_FAILED);
-    assert_non_null(strstr(h.err.text, "one account"));
     assert_string_equal(hosted_json(&h, "Shoes", "p", "a"), was);
-    h.stores.count = 1;
 }
 
-FIXTURE_TEST(an_entity_with_its_sources_etag_is_never_overwritten)
+SHOE_TEST(one_account_under_two_names_is_refused)
 {
-    struct alias alias;
-    const char *was;
+    fails_by_alias(false);
+    assert_non_null(strstr(h.err.text, "one account"));
+}
 
-    shoe("a", 1);
-    was = hosted_json(&h, "Shoes", "p", "a");
-    use_alias(&alias, true);
-    assert_int_equal(hosted_attempt(&h, "away", ""), RUN_FAILED);
+SHOE_TEST(an_entity_with_its_sources_etag_is_never_overwritten)
+{
+    fails_by_alias(true);
     assert_non_null(strstr(h.failed_why, "the ETag of the source"));
-    assert_string_equal(hosted_json(&h, "Shoes", "p", "a"), was);
-    h.stores.count = 1;
 }
 
 /* The table was copied from another account together with this job's copies.
@@ -520,8 +493,6 @@ FIXTURE_TEST(an_entity_with_its_sources_etag_is_never_deleted)
     assert_int_equal(hosted_attempt(&h, "away", ""), RUN_FAILED);
     assert_non_null(strstr(h.failed_why, "the ETag of its source"));
     assert_true(hosted_has(&h, "Shoes", "p", "a"));
-    h.accept_deletes = false;
-    h.stores.count = 1;
 }
 
 /* ---- C7: the table of the sources goes ---- */
@@ -555,11 +526,10 @@ static enum tw_err meet_vanishing(struct interposed *self,
     return TW_OK;
 }
 
-FIXTURE_TEST(a_table_that_vanishes_deletes_no_copy)
+SHOE_TEST(a_table_that_vanishes_deletes_no_copy)
 {
     struct vanishing vanishing;
 
-    shoe("a", 1);
     shoe("b", 2);
     interposed_init(&vanishing.outer, "main", h.store, meet_vanishing);
     stores[0] = &vanishing.outer.store;
@@ -575,10 +545,19 @@ FIXTURE_TEST(a_table_that_vanishes_deletes_no_copy)
         assert_int_equal(h.deleted, 0);
         check_copies("1/a 2/b ");
     }
-    h.accept_deletes = false;
 }
 
 /* ---- what it costs ---- */
+
+/* A run that succeeds; returns how many such calls it made. */
+static unsigned calls_of_run(const char *id, enum store_call call)
+{
+    unsigned before = faulty_calls(&faulty, call);
+
+    new_run(id);
+    succeeds("by-size");
+    return faulty_calls(&faulty, call) - before;
+}
 
 FIXTURE_TEST(ten_entities_into_a_large_table_take_few_pages)
 {
@@ -590,15 +569,8 @@ FIXTURE_TEST(ten_entities_into_a_large_table_take_few_pages)
         snprintf(partition, sizeof(partition), "f%02d", i);
         hosted_fill(&h, "BySize", partition, 10000);
     }
-    for (int i = 0; i < 10; i++) {
-        char key[8];
-
-        snprintf(key, sizeof(key), "k%02d", i);
-        shoe(key, i);
-    }
-    scans = faulty_calls(&faulty, CALL_SCAN);
-    succeeds("by-size");
-    scans = faulty_calls(&faulty, CALL_SCAN) - scans;
+    many_shoes(10, 10);
+    scans = calls_of_run("r1", CALL_SCAN);
     if (scans > 20)
         fail_msg("%u pages", scans);
     assert_int_equal(h.written, 10);
@@ -608,23 +580,13 @@ FIXTURE_TEST(keys_that_scatter_fill_batches)
 {
     unsigned batches;
 
-    for (int i = 0; i < 8000; i++) {
-        char key[8];
-
-        snprintf(key, sizeof(key), "k%04d", i);
-        shoe(key, i % 40);
-    }
+    many_shoes(8000, 40);
     usleep(100000); /* ten seconds in this test */
-    batches = faulty_calls(&faulty, CALL_BATCH);
-    succeeds("by-size");
-    batches = faulty_calls(&faulty, CALL_BATCH) - batches;
+    batches = calls_of_run("r1", CALL_BATCH);
     if (batches > 200)
         fail_msg("%u batches", batches);
     assert_int_equal(h.written, 8000);
-    new_run("r2");
-    batches = faulty_calls(&faulty, CALL_BATCH);
-    succeeds("by-size");
-    assert_int_equal(faulty_calls(&faulty, CALL_BATCH), batches);
+    assert_int_equal(calls_of_run("r2", CALL_BATCH), 0);
 }
 
 int main(void)

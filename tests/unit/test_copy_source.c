@@ -38,6 +38,16 @@ static void done(struct bench *b)
     arena_done(&b->arena);
 }
 
+/* Stamps the copy; returns what is read of it. */
+static struct source stamp(struct bench *b)
+{
+    struct source is;
+
+    source_stamp(&b->copy, &b->source, &b->arena);
+    assert_true(source_read(&b->copy, &b->arena, &is));
+    return is;
+}
+
 static struct slice text_of(struct bench *b)
 {
     struct slice text;
@@ -54,11 +64,9 @@ TEST_FIXTURE(bench, struct bench, begin, done)
 
 BENCH_TEST(it_is_one_line_of_json)
 {
-    struct source is;
+    struct source is = stamp(b);
 
-    source_stamp(&b->copy, &b->source, &b->arena);
     assert_int_equal(b->copy.property_count, 2);
-    assert_true(source_read(&b->copy, &b->arena, &is));
     check_text(text_of(b),
         arena_format(&b->arena,
             "{\"job\":\"by-month\",\"to\":3,\"by\":\"01234567\",\"from\":["
@@ -80,8 +88,7 @@ TEST(what_is_written_is_read_back)
         begin(&b);
         b.source.partition_key = b.source.row_key = slice_of(KEYS[i]);
         b.copy.partition_key = b.copy.row_key = slice_of(KEYS[i]);
-        source_stamp(&b.copy, &b.source, &b.arena);
-        assert_true(source_read(&b.copy, &b.arena, &is));
+        is = stamp(&b);
         check_text(is.job, b.source.job);
         assert_int_equal(is.entry, 3);
         check_text(is.by, b.source.by);
@@ -100,13 +107,10 @@ TEST(what_is_written_is_read_back)
 
 BENCH_TEST(a_second_stamp_takes_the_place_of_the_first)
 {
-    struct source first, second;
+    struct source first = stamp(b), second;
 
-    source_stamp(&b->copy, &b->source, &b->arena);
-    assert_true(source_read(&b->copy, &b->arena, &first));
     b->source.etag = slice_of("later");
-    source_stamp(&b->copy, &b->source, &b->arena);
-    assert_true(source_read(&b->copy, &b->arena, &second));
+    second = stamp(b);
     assert_int_equal(b->copy.property_count, 2);
     check_text(second.etag, slice_of("later"));
     check_text(second.digest, first.digest);
@@ -117,10 +121,10 @@ BENCH_TEST(what_follows_the_entry_is_the_same_for_every_index)
 {
     struct slice first, second;
 
-    source_stamp(&b->copy, &b->source, &b->arena);
+    (void)stamp(b);
     first = text_of(b);
     b->source.entry = 12;
-    source_stamp(&b->copy, &b->source, &b->arena);
+    (void)stamp(b);
     second = text_of(b);
     assert_false(slice_equal(first, second));
     first = source_without_entry(first);
@@ -144,10 +148,8 @@ BENCH_TEST(it_names_one_location)
                               other = {slice_of("account"), slice_of("ByYear")},
                               elsewhere = {
                                   slice_of("second"), slice_of("ByMonth")};
-    struct source is;
+    struct source is = stamp(b);
 
-    source_stamp(&b->copy, &b->source, &b->arena);
-    assert_true(source_read(&b->copy, &b->arena, &is));
     assert_true(source_is_at(&is, &b->copy, &same));
     assert_false(source_is_at(&is, &b->copy, &other));
     assert_false(source_is_at(&is, &b->copy, &elsewhere));
@@ -157,10 +159,8 @@ BENCH_TEST(it_names_one_location)
 
 BENCH_TEST(a_copy_is_intact_until_somebody_edits_it)
 {
-    struct source is;
+    struct source is = stamp(b);
 
-    source_stamp(&b->copy, &b->source, &b->arena);
-    assert_true(source_read(&b->copy, &b->arena, &is));
     entity_set_int32(&b->copy, &b->arena, "A", 2);
     assert_false(source_is_intact(&is, &b->copy));
     entity_set_int32(&b->copy, &b->arena, "A", 1);
@@ -195,18 +195,14 @@ BENCH_TEST(other_texts_are_not_read)
     check_text(is.job, slice_of("as before"));
 }
 
-/* The job comes first, so that a range selects the copies of one job. */
 /* Each member must exist and have its type. */
 BENCH_TEST(a_text_without_one_of_its_members_is_not_read)
 {
     static const char *const NAMES[] = {
         "job", "to", "by", "from", "at", "own", "key", "etag", "digest"};
-    struct source is;
-    const char *whole;
+    struct source is = stamp(b);
+    const char *whole = arena_copy(&b->arena, text_of(b)).at;
 
-    source_stamp(&b->copy, &b->source, &b->arena);
-    whole = arena_copy(&b->arena, text_of(b)).at;
-    assert_true(source_read(&b->copy, &b->arena, &is));
     for (size_t i = 0; i < 2 * sizeof(NAMES) / sizeof(NAMES[0]); i++) {
         const char *name = NAMES[i / 2];
         const char *at =
@@ -224,6 +220,7 @@ BENCH_TEST(a_text_without_one_of_its_members_is_not_read)
     }
 }
 
+/* The job comes first, so that a range selects the copies of one job. */
 BENCH_TEST(the_filter_selects_the_copies_of_one_job)
 {
     static const struct {
