@@ -193,11 +193,27 @@ static void expect_state(struct scene *scene, const char *state)
     assert_string_equal(workbench_state(&scene->bench, "mv", ID), state);
 }
 
-static void expect_control(struct scene *scene, const char *control)
+/* The run is in this state, and a person has asked for this. */
+static void expect_asked(
+    struct scene *scene, const char *state, const char *control)
 {
-    const struct ledger_run *run = workbench_stored(&scene->bench, "mv", ID);
+    expect_state(scene, state);
+    assert_true(
+        slice_is(workbench_stored(&scene->bench, "mv", ID)->control, control));
+}
 
-    assert_int_equal(slice_is(run->control, control), 1);
+/* ask(), which leaves the rest to an attempt, or (false) has done all. */
+static void ask_for(struct scene *scene, enum ask what, bool asked)
+{
+    assert_ok(ask(scene, what));
+    assert_int_equal(scene->asked, asked);
+}
+
+static void expect_cancelled_whole(struct scene *scene)
+{
+    attempt_all(scene);
+    expect_state(scene, "cancelled");
+    expect_whole(scene);
 }
 
 #define SCENE_TEST(name)                                                       \
@@ -225,22 +241,26 @@ static void leave_half(struct scene *scene)
     assert_true(has_intent(scene));
 }
 
+/* A person asks within a load, and so the attempt ends. */
+static void ask_within_load(struct scene *scene, enum ask what, int end)
+{
+    scene->events[0] = (struct event){.at = WITHIN_LOAD, .ask = what};
+    assert_int_equal(attempt(scene), end);
+    expect_whole(scene);
+}
+
 SCENE_TEST(a_cancelled_move_completes_its_load_first)
 {
-    scene->events[0] = (struct event){.at = WITHIN_LOAD, .ask = ASK_CANCEL};
-    assert_int_equal(attempt(scene), ATTEMPT_RUN_ENDED);
+    ask_within_load(scene, ASK_CANCEL, ATTEMPT_RUN_ENDED);
     assert_true(scene->alive);
     expect_state(scene, "cancelled");
-    expect_whole(scene);
     expect_whole_loads(scene);
 }
 
 SCENE_TEST(a_paused_move_completes_its_load_first)
 {
-    scene->events[0] = (struct event){.at = WITHIN_LOAD, .ask = ASK_PAUSE};
-    assert_int_equal(attempt(scene), ATTEMPT_PAUSED);
+    ask_within_load(scene, ASK_PAUSE, ATTEMPT_PAUSED);
     expect_state(scene, "paused");
-    expect_whole(scene);
     expect_whole_loads(scene);
 }
 
@@ -249,10 +269,8 @@ SCENE_TEST(a_paused_move_completes_its_load_first)
 SCENE_TEST(a_stopped_move_completes_its_load_before_it_is_cancelled)
 {
     leave_half(scene);
-    assert_ok(ask(scene, ASK_CANCEL));
-    assert_true(scene->asked);
-    expect_state(scene, "queued");
-    expect_control(scene, LEDGER_CONTROL_CANCEL);
+    ask_for(scene, ASK_CANCEL, true);
+    expect_asked(scene, "queued", LEDGER_CONTROL_CANCEL);
     assert_int_equal(attempt(scene), ATTEMPT_RUN_ENDED);
     expect_state(scene, "cancelled");
     expect_whole(scene);
@@ -261,11 +279,9 @@ SCENE_TEST(a_stopped_move_completes_its_load_before_it_is_cancelled)
 SCENE_TEST(a_stopped_move_completes_its_load_before_it_is_paused)
 {
     leave_half(scene);
-    assert_ok(ask(scene, ASK_PAUSE));
-    assert_true(scene->asked);
+    ask_for(scene, ASK_PAUSE, true);
     assert_int_equal(attempt(scene), ATTEMPT_PAUSED);
-    expect_state(scene, "paused");
-    expect_control(scene, "");
+    expect_asked(scene, "paused", "");
     expect_whole(scene);
 }
 
@@ -276,117 +292,106 @@ SCENE_TEST(a_killed_move_completes_its_load_before_it_is_cancelled)
     expect_state(scene, "running");
     assert_true(has_intent(scene));
     virtual_sleep(120000);
-    assert_ok(ask(scene, ASK_CANCEL));
-    assert_true(scene->asked);
+    ask_for(scene, ASK_CANCEL, true);
     assert_false(scene->alive); /* a wake-up message is needed */
     expect_state(scene, "running");
-    attempt_all(scene);
-    expect_state(scene, "cancelled");
-    expect_whole(scene);
+    expect_cancelled_whole(scene);
 }
 
-/* SIGTERM within the load that a cancel waits for. */
-SCENE_TEST(a_stopped_move_that_is_to_be_cancelled_stays_open)
+/* A cancel waits for a load, within which the attempt is stopped. */
+static void stop_a_cancelled_load(struct scene *scene)
 {
     scene->events[0] = (struct event){.at = WITHIN_LOAD, .ask = ASK_CANCEL};
     scene->events[1] = (struct event){.at = WITHIN_LOAD + 8, .stops = true};
     (void)attempt(scene);
-    expect_state(scene, "queued");
-    expect_control(scene, LEDGER_CONTROL_CANCEL);
-    attempt_all(scene);
-    expect_state(scene, "cancelled");
-    expect_whole(scene);
+    expect_asked(scene, "queued", LEDGER_CONTROL_CANCEL);
 }
 
-SCENE_TEST(a_move_without_an_open_load_is_cancelled_at_once)
+SCENE_TEST(a_stopped_move_that_is_to_be_cancelled_stays_open)
 {
-    scene->events[0] = (struct event){.at = WITHIN_LOAD, .ask = ASK_PAUSE};
-    assert_int_equal(attempt(scene), ATTEMPT_PAUSED);
-    assert_ok(ask(scene, ASK_CANCEL));
-    assert_false(scene->asked);
-    expect_state(scene, "cancelled");
-    expect_whole(scene);
-}
-
-/* As `run` does it after SIGINT. */
-static void stop_command(struct scene *scene)
-{
-    struct err err;
-    bool asked;
-
-    assert_ok(control_stop(scene->bench.wrapped.inner, slice_of("mv"),
-        slice_of(ID), &asked, &err));
-    assert_false(asked);
-    expect_state(scene, "paused");
-}
-
-SCENE_TEST(a_move_that_is_paused_within_a_load_is_queued_for_its_cancel)
-{
-    leave_half(scene);
-    stop_command(scene);
-    assert_ok(ask(scene, ASK_CANCEL));
-    assert_true(scene->asked);
-    expect_state(scene, "queued");
-    assert_ok(ask(scene, ASK_CANCEL)); /* repeated */
-    assert_true(scene->asked);
-    attempt_all(scene);
-    expect_state(scene, "cancelled");
-    expect_whole(scene);
-}
-
-SCENE_TEST(a_cancel_of_a_half_load_is_not_replaced_by_a_pause)
-{
-    leave_half(scene);
-    assert_ok(ask(scene, ASK_CANCEL));
-    assert_int_equal(ask(scene, ASK_PAUSE), TW_CONFLICT);
-    attempt_all(scene);
-    expect_state(scene, "cancelled");
-}
-
-/* Later the load is completed. */
-SCENE_TEST(an_outage_keeps_the_request_to_cancel_a_half_load)
-{
-    leave_half(scene);
-    assert_ok(ask(scene, ASK_CANCEL));
-    workbench_meets(&scene->bench, BENCH_SCAN, 3, 9, BENCH_FAIL);
-    (void)attempt(scene);
-    expect_control(scene, LEDGER_CONTROL_CANCEL);
-    assert_true(has_intent(scene));
-    attempt_all(scene);
-    expect_state(scene, "cancelled");
-    expect_whole(scene);
-}
-
-SCENE_TEST(a_cancel_that_is_repeated_in_a_long_outage_leaves_the_intent)
-{
-    leave_half(scene);
-    assert_ok(ask(scene, ASK_CANCEL));
-    workbench_meets(&scene->bench, BENCH_SCAN, 3, 9, BENCH_FAIL);
-    (void)attempt(scene);
-    expect_state(scene, "waiting");
-    assert_ok(ask(scene, ASK_CANCEL));
-    assert_true(scene->asked);
-    expect_state(scene, "waiting");
-    virtual_sleep(INT64_C(601) * 1000);
-    assert_ok(ask(scene, ASK_CANCEL));
-    assert_false(scene->asked);
-    expect_state(scene, "cancelled");
-    assert_true(has_intent(scene));
+    stop_a_cancelled_load(scene);
+    expect_cancelled_whole(scene);
 }
 
 /* SIGINT ends `run` before the load is complete. */
 SCENE_TEST(a_command_that_is_stopped_pauses_no_run_that_is_to_be_cancelled)
 {
     scene->as_command = true;
-    scene->events[0] = (struct event){.at = WITHIN_LOAD, .ask = ASK_CANCEL};
-    scene->events[1] = (struct event){.at = WITHIN_LOAD + 8, .stops = true};
-    (void)attempt(scene);
-    expect_state(scene, "queued");
-    expect_control(scene, LEDGER_CONTROL_CANCEL);
+    stop_a_cancelled_load(scene);
     scene->as_command = false;
-    attempt_all(scene);
+    expect_cancelled_whole(scene);
+}
+
+SCENE_TEST(a_move_without_an_open_load_is_cancelled_at_once)
+{
+    ask_within_load(scene, ASK_PAUSE, ATTEMPT_PAUSED);
+    ask_for(scene, ASK_CANCEL, false);
     expect_state(scene, "cancelled");
     expect_whole(scene);
+}
+
+SCENE_TEST(a_move_that_is_paused_within_a_load_is_queued_for_its_cancel)
+{
+    struct err err;
+    bool asked;
+
+    leave_half(scene);
+    /* As `run` does it after SIGINT. */
+    assert_ok(control_stop(scene->bench.wrapped.inner, slice_of("mv"),
+        slice_of(ID), &asked, &err));
+    assert_false(asked);
+    expect_state(scene, "paused");
+    ask_for(scene, ASK_CANCEL, true);
+    expect_state(scene, "queued");
+    ask_for(scene, ASK_CANCEL, true); /* repeated */
+    expect_cancelled_whole(scene);
+}
+
+SCENE_TEST(a_cancel_of_a_half_load_is_not_replaced_by_a_pause)
+{
+    leave_half(scene);
+    ask_for(scene, ASK_CANCEL, true);
+    assert_int_equal(ask(scene, ASK_PAUSE), TW_CONFLICT);
+    expect_cancelled_whole(scene);
+}
+
+/* A half load is to be cancelled, and the intents cannot be read. */
+static void cancel_in_an_outage(struct scene *scene)
+{
+    leave_half(scene);
+    ask_for(scene, ASK_CANCEL, true);
+    workbench_meets(&scene->bench, BENCH_SCAN, 3, 9, BENCH_FAIL);
+    (void)attempt(scene);
+    expect_asked(scene, "waiting", LEDGER_CONTROL_CANCEL);
+    assert_true(has_intent(scene));
+}
+
+/* Later the load is completed. */
+SCENE_TEST(an_outage_keeps_the_request_to_cancel_a_half_load)
+{
+    cancel_in_an_outage(scene);
+    expect_cancelled_whole(scene);
+}
+
+SCENE_TEST(a_cancel_that_is_repeated_in_a_long_outage_leaves_the_intent)
+{
+    cancel_in_an_outage(scene);
+    ask_for(scene, ASK_CANCEL, true);
+    expect_state(scene, "waiting");
+    virtual_sleep(INT64_C(601) * 1000);
+    ask_for(scene, ASK_CANCEL, false);
+    expect_state(scene, "cancelled");
+    assert_true(has_intent(scene));
+}
+
+/* ---- another definition ---- */
+
+#define OTHER_HASH "fedcba9876543210"
+
+static void change_definition(struct scene *scene)
+{
+    (void)snprintf(
+        scene->bench.job.hash, sizeof(scene->bench.job.hash), "%s", OTHER_HASH);
 }
 
 /* The run is resumed while the attempt completes the load. */
@@ -395,14 +400,12 @@ SCENE_TEST(after_a_pause_that_is_taken_back_the_definition_is_judged_again)
     size_t moved;
 
     leave_half(scene);
-    (void)snprintf(scene->bench.job.hash, sizeof(scene->bench.job.hash),
-        "fedcba9876543210");
+    change_definition(scene);
     scene->bench.definition.jobs = &scene->loading.jobs;
-    assert_ok(ask(scene, ASK_PAUSE));
+    ask_for(scene, ASK_PAUSE, true);
     scene->events[0] = (struct event){.at = 8, .ask = ASK_RESUME};
     assert_int_equal(attempt(scene), ATTEMPT_STOPPED);
-    expect_state(scene, "queued");
-    expect_control(scene, "");
+    expect_asked(scene, "queued", "");
     expect_whole(scene);
     moved = count(scene, "There");
     assert_int_equal(attempt(scene), ATTEMPT_DEFERRED);
@@ -414,25 +417,21 @@ SCENE_TEST(after_a_pause_that_is_taken_back_the_definition_is_judged_again)
 SCENE_TEST(a_half_load_is_completed_also_under_a_changed_definition)
 {
     leave_half(scene);
-    (void)snprintf(scene->bench.job.hash, sizeof(scene->bench.job.hash),
-        "fedcba9876543210");
-    assert_ok(ask(scene, ASK_PAUSE));
+    change_definition(scene);
+    ask_for(scene, ASK_PAUSE, true);
     assert_int_equal(attempt(scene), ATTEMPT_PAUSED);
     expect_whole(scene);
-    assert_false(slice_is(workbench_stored(&scene->bench, "mv", ID)->definition,
-        "fedcba9876543210"));
+    assert_false(slice_is(
+        workbench_stored(&scene->bench, "mv", ID)->definition, OTHER_HASH));
 }
 
 SCENE_TEST(a_half_load_is_completed_also_if_its_job_has_other_tables)
 {
     leave_half(scene);
+    change_definition(scene);
     scene->bench.job.settings = scene->loading.jobs.list[1].settings;
-    (void)snprintf(scene->bench.job.hash, sizeof(scene->bench.job.hash),
-        "fedcba9876543210");
-    assert_ok(ask(scene, ASK_CANCEL));
-    attempt_all(scene);
-    expect_state(scene, "cancelled");
-    expect_whole(scene);
+    ask_for(scene, ASK_CANCEL, true);
+    expect_cancelled_whole(scene);
 }
 
 /* The job of that name is of another kind now, which cannot read intents. */
@@ -443,36 +442,31 @@ SCENE_TEST(a_half_load_is_kept_while_its_job_is_of_another_kind)
     leave_half(scene);
     scene->bench.job.kind = &scene->bench.kind;
     scene->bench.kind.name = "delete";
-    assert_ok(ask(scene, ASK_CANCEL));
+    ask_for(scene, ASK_CANCEL, true);
     assert_int_equal(attempt(scene), ATTEMPT_DEFERRED);
-    expect_control(scene, LEDGER_CONTROL_CANCEL);
+    expect_asked(scene, "waiting", LEDGER_CONTROL_CANCEL);
     scene->bench.job = move;
-    attempt_all(scene);
-    expect_state(scene, "cancelled");
-    expect_whole(scene);
+    expect_cancelled_whole(scene);
 }
 
 /* Whether a load is open is not known then. */
 SCENE_TEST(without_the_intents_a_half_load_is_neither_cancelled_nor_paused)
 {
-    struct workbench *bench = &scene->bench;
-    struct ledger_run was;
-    struct err err;
-    bool asked;
-
     leave_half(scene);
-    ledger_run_init(&was);
-    workbench_meets(bench, BENCH_SCAN, 1, 1000, BENCH_FAIL);
-    assert_int_not_equal(control_cancel(bench->store, slice_of("mv"),
-                             slice_of(ID), &was, &asked, &err),
-        TW_OK);
-    workbench_meets(bench, BENCH_SCAN, 1, 1000, BENCH_FAIL);
-    assert_int_not_equal(control_pause(bench->store, slice_of("mv"),
-                             slice_of(ID), &was, &asked, &err),
-        TW_OK);
-    ledger_run_done(&was);
-    expect_state(scene, "queued");
-    expect_control(scene, "");
+    for (int i = 0; i < 2; i++) {
+        struct ledger_run was;
+        struct err err;
+        bool asked;
+
+        ledger_run_init(&was);
+        workbench_meets(&scene->bench, BENCH_SCAN, 1, 1000, BENCH_FAIL);
+        assert_int_not_equal(
+            (i == 0 ? control_cancel : control_pause)(scene->bench.store,
+                slice_of("mv"), slice_of(ID), &was, &asked, &err),
+            TW_OK);
+        ledger_run_done(&was);
+    }
+    expect_asked(scene, "queued", "");
 }
 
 SCENE_TEST(a_half_load_that_no_queue_serves_gets_no_message)

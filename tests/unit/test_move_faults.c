@@ -44,14 +44,12 @@
 static const char *const TABLES[] = {"Aaa", "Bbb", "Ccc"};
 #define TABLE_COUNT 3
 
+#define AB "kind: move, from: {table: Aaa}, to: {table: Bbb"
 static const char JOBS[] =
-    "ab: {kind: move, from: {table: Aaa}, to: {table: Bbb}}\n"
-    "ab-skip: {kind: move, from: {table: Aaa}, to: {table: Bbb}, "
-    "on_conflict: skip}\n"
-    "ab-accept: {kind: move, from: {table: Aaa}, to: {table: Bbb}, "
-    "on_conflict: accept_equal}\n"
-    "ab-key: {kind: move, from: {table: Aaa}, to: {table: Bbb, "
-    "row_key: \"{K}\"}}\n"
+    "ab: {" AB "}}\n"
+    "ab-skip: {on_conflict: skip, " AB "}}\n"
+    "ab-accept: {on_conflict: accept_equal, " AB "}}\n"
+    "ab-key: {" AB ", row_key: \"{K}\"}}\n"
     "ab-some: {kind: move, from: {table: Aaa, filter: \"K ne 'k0'\"}, "
     "to: {table: Bbb, partition_key: \"{PartitionKey}\"}}\n"
     "bc: {kind: move, from: {table: Bbb}, to: {table: Ccc}}\n"
@@ -89,6 +87,7 @@ struct storm {
                                  replaced by one that was deleted */
     int replaced[VALUES_MAX]; /* the value that this one replaced; 0: none */
     int values;
+    struct arena arena; /* of keys, and of entities that clients write */
     struct buf reports; /* of this attempt */
     char complaint[2048];
 };
@@ -97,6 +96,8 @@ static unsigned roll(struct storm *s, unsigned below)
 {
     return storm_roll(&s->dice, below);
 }
+
+#define trace(s, ...) ((s)->trace ? print_message(__VA_ARGS__) : (void)0)
 
 #define complain(s, ...)                                                       \
     storm_complain((s)->complaint, sizeof((s)->complaint), __VA_ARGS__)
@@ -208,16 +209,20 @@ static bool apply(struct storm *s, const char *table, enum operation_type type,
     return store_batch(s->inner, &exchange, &batch, &result) == TW_OK;
 }
 
-static void make_entity(struct storm *s, struct entity *entity,
-    struct arena *arena, const char *partition_key, const char *row_key,
-    int value)
-{
-    char key[8];
+struct keys {
+    const char *partition_key, *row_key;
+};
 
-    snprintf(key, sizeof(key), "k%d", value % KEY_COUNT);
-    entity_init(entity, arena, slice_of(partition_key), slice_of(row_key));
-    entity_set_int32(entity, arena, "V", value);
-    entity_set_string(entity, arena, "K", slice_of(key));
+static struct entity make_entity(struct storm *s, struct keys at, int value)
+{
+    struct entity entity;
+
+    entity_init(
+        &entity, &s->arena, slice_of(at.partition_key), slice_of(at.row_key));
+    entity_set_int32(&entity, &s->arena, "V", value);
+    entity_set_string(&entity, &s->arena, "K",
+        arena_format(&s->arena, "k%d", value % KEY_COUNT));
+    return entity;
 }
 
 static int new_value(struct storm *s)
@@ -226,129 +231,112 @@ static int new_value(struct storm *s)
     return s->values++;
 }
 
-static bool insert(struct storm *s, const char *table,
-    const char *partition_key, const char *row_key, int value)
+static void insert(
+    struct storm *s, const char *table, struct keys at, int value)
 {
-    struct arena arena;
-    struct entity entity;
-    bool done;
+    struct entity entity = make_entity(s, at, value);
 
-    arena_init(&arena);
-    make_entity(s, &entity, &arena, partition_key, row_key, value);
-    done = apply(s, table, OPERATION_INSERT, &entity);
-    s->live[value] += done;
-    if (done && s->trace)
-        print_message("    app inserts %s %s/%s %d\n", table, partition_key,
-            row_key, value);
-    arena_done(&arena);
-    return done;
+    if (!apply(s, table, OPERATION_INSERT, &entity))
+        return;
+    s->live[value]++;
+    trace(s, "    app inserts %s %s/%s %d\n", table, at.partition_key,
+        at.row_key, value);
 }
 
-static bool read_one(struct storm *s, const char *table,
-    const char *partition_key, const char *row_key, struct page *page)
+static bool read_one(
+    struct storm *s, const char *table, struct keys at, struct entity *ret)
 {
     struct exchange exchange = {.deadline = NULL};
-
-    return store_get(s->inner, &exchange, table, slice_of(partition_key),
-               slice_of(row_key), page) == TW_OK;
-}
-
-static bool exists(struct storm *s, const char *table,
-    const char *partition_key, const char *row_key)
-{
     struct page page;
-    bool is;
+    bool there;
 
     page_init(&page);
-    is = read_one(s, table, partition_key, row_key, &page);
+    there = store_get(s->inner, &exchange, table, slice_of(at.partition_key),
+                slice_of(at.row_key), &page) == TW_OK;
+    if (there)
+        entity_copy(ret, &s->arena, &page.entities[0]);
     page_done(&page);
-    return is;
+    return there;
 }
 
 /* Replaces or deletes the stored entity. */
-static void change(struct storm *s, const char *table,
-    const char *partition_key, const char *row_key, bool deletes)
+static void change(
+    struct storm *s, const char *table, struct keys at, bool deletes)
 {
-    struct arena arena;
-    struct entity entity;
-    struct page page;
+    struct entity is, entity;
+    int was, value;
 
-    page_init(&page);
-    arena_init(&arena);
-    if (read_one(s, table, partition_key, row_key, &page)) {
-        int was = value_of(&page.entities[0]), value = was;
-
-        if (!deletes)
-            value = new_value(s);
-        make_entity(s, &entity, &arena, partition_key, row_key, value);
-        entity.etag = page.entities[0].etag;
-        if (apply(s, table, deletes ? OPERATION_DELETE : OPERATION_REPLACE,
-                &entity)) {
-            s->live[was]--;
-            s->live[value] += !deletes;
-            s->replaced[value] = deletes ? s->replaced[value] : was;
-            for (int v = was; deletes && v > 0; v = s->replaced[v])
-                s->deleted[v]++;
-            if (s->trace)
-                print_message("    app %s %s %s/%s %d -> %d\n",
-                    deletes ? "deletes" : "replaces", table, partition_key,
-                    row_key, was, value);
-        }
-    }
-    arena_done(&arena);
-    page_done(&page);
+    if (!read_one(s, table, at, &is))
+        return;
+    was = value_of(&is);
+    value = deletes ? was : new_value(s);
+    entity = make_entity(s, at, value);
+    entity.etag = is.etag;
+    if (!apply(
+            s, table, deletes ? OPERATION_DELETE : OPERATION_REPLACE, &entity))
+        return;
+    s->live[was]--;
+    s->live[value] += !deletes;
+    s->replaced[value] = deletes ? s->replaced[value] : was;
+    for (int v = was; deletes && v > 0; v = s->replaced[v])
+        s->deleted[v]++;
+    trace(s, "    app %s %s %s/%s %d -> %d\n", deletes ? "deletes" : "replaces",
+        table, at.partition_key, at.row_key, was, value);
 }
 
-static void pick_key(struct storm *s, char *partition_key, char *row_key)
+static const char *row_key(struct storm *s, char kind, unsigned number)
+{
+    return arena_format(&s->arena, "%c%u", kind, number).at;
+}
+
+static struct keys pick_keys(struct storm *s)
 {
     static const char *const PARTITIONS[] = {"p", "q", "o"};
+    const char *partition_key = PARTITIONS[roll(s, 3)];
+    char kind = roll(s, 3) == 0 ? 'k' : 'r';
 
-    snprintf(partition_key, 8, "%s", PARTITIONS[roll(s, 3)]);
-    snprintf(row_key, 8, "%c%u", roll(s, 3) == 0 ? 'k' : 'r', roll(s, ROWS));
+    return (struct keys){partition_key, row_key(s, kind, roll(s, ROWS))};
 }
 
 /* May an entity still be moved to or from this partition? Then writers do not
  * write there (jobs/GUIDE.md). */
 static bool has_sources(struct storm *s, const char *partition_key)
 {
-    for (unsigned i = 0; i < ROWS; i++) {
-        char row_key[8];
+    struct entity entity;
 
-        for (int kind = 0; kind < 2; kind++) {
-            snprintf(row_key, sizeof(row_key), "%c%u", "rk"[kind], i);
-            if (exists(s, "Aaa", partition_key, row_key) ||
-                exists(s, "Aaa", "p", row_key))
-                return true;
-        }
+    for (unsigned i = 0; i < 2 * ROWS; i++) {
+        struct keys at = {partition_key, row_key(s, "rk"[i % 2], i / 2)};
+
+        if (read_one(s, "Aaa", at, &entity) ||
+            read_one(s, "Aaa", (struct keys){"p", at.row_key}, &entity))
+            return true;
     }
     return false;
 }
 
 static void write_something(struct storm *s)
 {
-    char partition_key[8], row_key[8];
     const char *table = TABLES[roll(s, 5) == 0 ? 1 : 0];
+    struct keys at = pick_keys(s);
 
-    pick_key(s, partition_key, row_key);
     switch (roll(s, 6)) {
     case 0:
     case 1:
-        (void)insert(s, "Aaa", partition_key, row_key, new_value(s));
+        insert(s, "Aaa", at, new_value(s));
         break;
     case 2:
         if (s->foreign)
-            (void)insert(s, TABLES[1 + roll(s, 2)], partition_key, row_key,
-                new_value(s));
+            insert(s, TABLES[1 + roll(s, 2)], at, new_value(s));
         break;
     case 3:
-        change(s, "Aaa", partition_key, row_key, false);
+        change(s, "Aaa", at, false);
         break;
     case 4:
-        change(s, "Aaa", partition_key, row_key, true);
+        change(s, "Aaa", at, true);
         break;
     case 5:
-        if (!has_sources(s, partition_key))
-            change(s, table, partition_key, row_key, roll(s, 2) == 0);
+        if (!has_sources(s, at.partition_key))
+            change(s, table, at, roll(s, 2) == 0);
         break;
     }
 }
@@ -396,9 +384,8 @@ FAULTY_CHOICE(weather)
     s->unknown |= call == CALL_BATCH &&
                   (fault == FAULT_LOSE_ANSWER || fault == FAULT_LOSE_REQUEST ||
                       fault == FAULT_LATE);
-    if (s->trace)
-        print_message("  %u %d %s%s\n", s->asked, (int)call, faulty_name(fault),
-            s->killed ? " (killed)" : "");
+    trace(s, "  %u %d %s%s\n", s->asked, (int)call, faulty_name(fault),
+        s->killed ? " (killed)" : "");
     return fault;
 }
 
@@ -410,10 +397,9 @@ static void keep_report(struct hosted *h, const struct run_failure *failure)
 
     entity_add_keys(&s->reports, failure->partition_key, failure->row_key);
     buf_add_format(&s->reports, " in %s: %s\n", failure->table, failure->why);
-    if (s->trace)
-        print_message("    named: %s %.*s/%.*s: %s\n", failure->table,
-            SLICE_ARG(failure->partition_key), SLICE_ARG(failure->row_key),
-            failure->why);
+    trace(s, "    named: %s %.*s/%.*s: %s\n", failure->table,
+        SLICE_ARG(failure->partition_key), SLICE_ARG(failure->row_key),
+        failure->why);
 }
 
 static void print_batch(void *context, const struct batch *batch)
@@ -434,16 +420,14 @@ static void fill(struct storm *s)
 
     s->values = 1;
     for (unsigned i = 0; i < count; i++) {
-        char partition_key[8], row_key[16];
         int value = new_value(s);
+        struct keys at = pick_keys(s);
 
-        pick_key(s, partition_key, row_key);
         if (s->large)
-            snprintf(row_key, sizeof(row_key), "n%05u", i);
+            at.row_key = arena_format(&s->arena, "n%05u", i).at;
         if (!s->large && i > 0 && roll(s, 4) == 0)
             value = 1 + (int)roll(s, (unsigned)s->values - 1); /* equal */
-        (void)insert(
-            s, TABLES[roll(s, 10) == 0], partition_key, row_key, value);
+        insert(s, TABLES[roll(s, 10) == 0], at, value);
     }
 }
 
@@ -458,6 +442,7 @@ static void storm_init(struct storm *s, uint64_t seed)
     s->foreign = roll(s, 2) == 0;
     s->accept = roll(s, 8) == 0;
     s->large = roll(s, 16) == 0;
+    arena_init(&s->arena);
     buf_init(&s->reports, 64 * 1024 * 1024);
     hosted_init(&s->h, JOBS);
     for (int i = 0; i < TABLE_COUNT; i++)
@@ -482,6 +467,7 @@ static void storm_done(struct storm *s)
     faulty_done(&s->faulty);
     hosted_done(&s->h);
     buf_done(&s->reports);
+    arena_done(&s->arena);
 }
 
 static void print_entity(
@@ -503,11 +489,9 @@ static enum run_end attempt(struct storm *s, const char *job)
         way == 1 || way == 3 ? s->asked + 1 + roll(s, way == 1 ? 12 : 60) : 0;
     s->killed = false;
     s->h.stop_after = way == 2 ? (int64_t)roll(s, 6) : -1;
-    if (s->trace)
-        print_message("%s, attempt %d\n", job, (int)s->h.epoch + 1);
+    trace(s, "%s, attempt %d\n", job, (int)s->h.epoch + 1);
     end = hosted_attempt(&s->h, job, NULL);
-    if (s->trace)
-        print_message("  ended %d: %s\n", (int)end, s->h.err.text);
+    trace(s, "  ended %d: %s\n", (int)end, s->h.err.text);
     if (s->trace)
         read_tables(s, print_entity);
     keep_named(s);
