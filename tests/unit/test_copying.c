@@ -359,36 +359,6 @@ static void refused(const char *text, unsigned column, const char *sentence)
     done(&b);
 }
 
-BENCH_TEST(all_four_parts_are_read)
-{
-    const struct copying_shape *shape = &b->target.shape;
-
-    assert_true(
-        load_shape(b, "keep: [A, B]\n"
-                      "drop: [C]\n"
-                      "rename: {A: X, B: Y}\n"
-                      "set: {A: true, Z: {type: Edm.Guid, value: '{G}'}}\n"));
-    assert_int_equal(shape->keep_count, 2);
-    check_text(shape->keep[1], slice_of("B"));
-    assert_int_equal(shape->drop_count, 1);
-    check_text(shape->drop[0], slice_of("C"));
-    assert_int_equal(shape->rename_count, 2);
-    check_text(shape->renames[1].from, slice_of("B"));
-    check_text(shape->renames[1].to, slice_of("Y"));
-    assert_int_equal(shape->set_count, 2);
-    check_text(shape->sets[0].name, slice_of("A"));
-    assert_int_equal(shape->sets[0].edm, EDM_BOOLEAN);
-    assert_non_null(shape->sets[0].constant);
-    assert_int_equal(shape->sets[1].edm, EDM_GUID);
-    assert_null(shape->sets[1].constant);
-}
-
-BENCH_TEST(a_list_is_short_for_keep)
-{
-    assert_true(load_shape(b, "[A, B]"));
-    assert_int_equal(b->target.shape.keep_count, 2);
-}
-
 BENCH_TEST(without_properties_everything_is_copied)
 {
     memset(&b->target.shape, 0xff, sizeof(b->target.shape));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The kind move: its configuration, what is moved and what stays, and what
  * happens after a crash. Each of the rules M1 to M10 (jobs/GUIDE.md) has a test
- * here or in test_move_intent.c. */
+ * here, in test_move_repair.c or in test_move_intent.c. */
 #include <string.h>
 
 #include "jobs/copy/source.h"
@@ -92,11 +92,6 @@ static struct script_event *lose_answer(
 }
 
 /* ---- what others do ---- */
-
-static void change_source(struct hosted *host)
-{
-    hosted_replace(host, "Blogs", "a", "1", "\"N\":9");
-}
 
 static void delete_source(struct hosted *host)
 {
@@ -566,55 +561,6 @@ SOURCE_TEST(a_copy_that_others_delete_before_it_is_read_back_keeps_its_source)
     scene_check_reported("its copy was deleted by others");
 }
 
-/* ---- M4, M5; see test_move_repair.c too ---- */
-
-SOURCE_TEST(a_source_that_a_client_deleted_takes_its_copy_along)
-{
-    scene_put("Blogs", "a", "2", "\"N\":1");
-    first_batch("Blogs", OPERATION_DELETE)->before = delete_source;
-    run_leaves("all", RUN_SUCCEEDED, "", "a/2 ");
-}
-
-SOURCE_TEST(a_source_that_a_client_changed_is_copied_again)
-{
-    first_batch("Blogs", OPERATION_DELETE)->before = change_source;
-    run("all", RUN_SUCCEEDED);
-    check_pair("none", "{\"N\":9}");
-}
-
-SOURCE_TEST(a_changed_source_with_another_key_is_copied_to_that_key)
-{
-    first_batch("Blogs", OPERATION_DELETE)->before = change_source;
-    run_leaves("key-of-n", RUN_SUCCEEDED, "", "9/1 ");
-    scene_check_is("OldBlogs", "9", "1", "{\"N\":9}");
-}
-
-/* After one unknown outcome the copy is never provably the run's own: another
- * program may have inserted it. */
-SOURCE_TEST(after_an_unknown_insert_a_copy_outlives_its_source)
-{
-    lose_answer("OldBlogs", OPERATION_INSERT);
-    first_batch("Blogs", OPERATION_DELETE)->before = delete_source;
-    run_leaves("all", RUN_FAILED, "", "a/1 ");
-    scene_check_reported("the copy is not provably this run's: the copy stays");
-}
-
-/* The delete was carried out, so the copy is the only entity left: it stays. */
-SOURCE_TEST(after_an_unknown_delete_an_absent_source_is_done)
-{
-    lose_answer("Blogs", OPERATION_DELETE);
-    run_leaves("all", RUN_SUCCEEDED, "", "a/1 ");
-}
-
-SOURCE_TEST(after_an_unknown_delete_another_etag_leaves_both)
-{
-    lose_request("Blogs", OPERATION_DELETE)->before = change_source;
-    run("all", RUN_FAILED);
-    check_pair("{\"N\":9}", "{\"N\":1}");
-    scene_check_reported("Blogs a/1: the source was changed by others");
-    check_no_intent();
-}
-
 /* ---- M6 ---- */
 
 FIXTURE_TEST(an_interrupted_load_is_finished)
@@ -664,7 +610,7 @@ SOURCE_TEST(after_a_crash_a_changed_source_and_its_copy_both_stay)
     struct script_event *writes[3];
 
     crash("TablewardRuns", OPERATION_REPLACE, BEFORE);
-    scene_quietly(change_source(&h));
+    scene_replace("Blogs", "a", "1", "\"N\":9");
     writes[0] = script_batch(&s, "OldBlogs", OPERATION_INSERT, 99, 99);
     writes[1] = script_batch(&s, "OldBlogs", OPERATION_REPLACE, 99, 99);
     writes[2] = script_batch(&s, "OldBlogs", OPERATION_DELETE, 99, 99);
@@ -680,7 +626,7 @@ SOURCE_TEST(after_a_crash_a_changed_source_and_its_copy_both_stay)
 SOURCE_TEST(a_copy_that_was_edited_after_a_crash_keeps_its_source)
 {
     crash("TablewardRuns", OPERATION_REPLACE, AFTER);
-    scene_quietly(change_copy(&h));
+    scene_replace("OldBlogs", "a", "1", "\"N\":7");
     scene_attempt("all", "", RUN_FAILED);
     check_pair("{\"N\":1}", "{\"N\":7}");
     scene_check_reported(

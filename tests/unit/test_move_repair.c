@@ -15,7 +15,9 @@
 static const char JOBS[] =
     "all: {kind: move, from: {table: Blogs}, to: {table: OldBlogs}}\n"
     "ones: {kind: move, from: {table: Blogs, filter: \"N eq 1\"}, to: {table: "
-    "OldBlogs}}\n";
+    "OldBlogs}}\n"
+    "key-of-n: {kind: move, from: {table: Blogs}, to: {table: OldBlogs, "
+    "partition_key: \"{N}\"}}\n";
 
 /* ---- what others do ---- */
 
@@ -51,12 +53,18 @@ static void delete_copy(struct hosted *callbacks)
 
 /* ---- the scene ---- */
 
-/* Others change the source before its first delete is carried out. */
-static int set_up_changed(void **state)
+static int set_up(void **state)
 {
     scene_begin(JOBS, "Blogs OldBlogs TablewardRuns");
     scene_put("Blogs", "a", "1", "\"N\":1");
     writes = 0;
+    return 0;
+}
+
+/* Others change the source before its first delete is carried out. */
+static int set_up_changed(void **state)
+{
+    (void)set_up(state);
     script_batch(&s, "Blogs", OPERATION_DELETE, 1, 1)->before = change_source;
     return 0;
 }
@@ -64,11 +72,12 @@ static int set_up_changed(void **state)
 /* They delete it. */
 static int set_up_gone(void **state)
 {
-    (void)set_up_changed(state);
-    s.events[0].before = delete_source;
+    (void)set_up(state);
+    script_batch(&s, "Blogs", OPERATION_DELETE, 1, 1)->before = delete_source;
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_IN(name, set_up, scene_end)
 #define CHANGED_TEST(name) TEST_IN(name, set_up_changed, scene_end)
 #define GONE_TEST(name) TEST_IN(name, set_up_gone, scene_end)
 
@@ -112,6 +121,19 @@ static void ends(
 }
 
 /* ---- the source was changed: its copy is replaced ---- */
+
+CHANGED_TEST(a_source_that_a_client_changed_is_copied_again)
+{
+    ends("all", RUN_SUCCEEDED, "none", "{\"N\":9}");
+}
+
+CHANGED_TEST(a_changed_source_with_another_key_is_copied_to_that_key)
+{
+    scene_run("key-of-n", "", RUN_SUCCEEDED);
+    scene_check_keys("Blogs", "");
+    scene_check_keys("OldBlogs", "9/1 ");
+    scene_check_is("OldBlogs", "9", "1", "{\"N\":9}");
+}
 
 CHANGED_TEST(a_replace_that_was_not_carried_out_is_sent_again)
 {
@@ -210,6 +232,21 @@ CHANGED_TEST(a_changed_source_that_cannot_be_read_is_an_outage)
 }
 
 /* ---- after that the source is deleted ---- */
+
+/* The delete was carried out, so the copy is the only entity left: it stays. */
+FIXTURE_TEST(after_an_unknown_delete_an_absent_source_is_done)
+{
+    delete_meets("Blogs", 1, 1, TW_UNKNOWN, false);
+    ends("all", RUN_SUCCEEDED, "none", "{\"N\":1}");
+}
+
+FIXTURE_TEST(after_an_unknown_delete_another_etag_leaves_both)
+{
+    delete_meets("Blogs", 1, 1, TW_UNKNOWN, true)->before = change_source;
+    ends("all", RUN_FAILED, "{\"N\":9}", "{\"N\":1}");
+    scene_check_reported("Blogs a/1: the source was changed by others");
+    check_no_intent();
+}
 
 CHANGED_TEST(a_delete_that_was_not_carried_out_is_sent_again)
 {
@@ -317,6 +354,13 @@ GONE_TEST(a_copy_that_others_deleted_is_not_missed)
     ends("all", RUN_SUCCEEDED, "none", "none");
 }
 
+GONE_TEST(a_source_that_a_client_deleted_takes_its_copy_along)
+{
+    scene_put("Blogs", "a", "2", "\"N\":1");
+    ends("all", RUN_SUCCEEDED, "none", "none");
+    scene_check_keys("OldBlogs", "a/2 ");
+}
+
 GONE_TEST(the_delete_of_a_copy_is_repeated_until_it_is_known)
 {
     delete_meets("OldBlogs", 1, 2, TW_UNKNOWN, true);
@@ -339,6 +383,15 @@ GONE_TEST(the_delete_of_a_copy_that_is_refused_is_an_outage)
 }
 
 /* ---- copies that are not provably the run's own ---- */
+
+/* After one unknown outcome the copy is never provably the run's own: another
+ * program may have inserted it. */
+GONE_TEST(after_an_unknown_insert_a_copy_outlives_its_source)
+{
+    batch_meets("OldBlogs", OPERATION_INSERT, 1, 1, TW_UNKNOWN, false);
+    ends("all", RUN_FAILED, "none", "{\"N\":1}");
+    scene_check_reported("the copy is not provably this run's: the copy stays");
+}
 
 CHANGED_TEST(after_an_unknown_insert_a_changed_source_and_its_copy_both_stay)
 {
