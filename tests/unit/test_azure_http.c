@@ -259,9 +259,6 @@ TEST(answer_whose_fields_are_not_all_kept_is_none)
 {
     struct buf text;
 
-    check_outcome("HTTP/1.1 200 OK\r\nA: 1\r\nB:\r\n 2\r\n"
-                  "Content-Length: 5\r\n\r\nhello",
-        TW_UNKNOWN, "continues in the next line (check any proxy)");
     buf_init(&text, 4096);
     buf_add_text(&text, "HTTP/1.1 200 OK\r\n");
     for (int i = 0; i < HTTP_MAX_FIELDS; i++)
@@ -269,18 +266,6 @@ TEST(answer_whose_fields_are_not_all_kept_is_none)
     buf_add_text(&text, "Content-Length: 5\r\n\r\nhello");
     check_outcome(buf_text(&text), TW_UNKNOWN, "more than 64 header fields");
     buf_done(&text);
-}
-
-WIRE_TEST(redirect_is_an_answer_and_not_followed)
-{
-    bench_open(bench,
-        STEPS({SCRIPT_ANSWER,
-            "HTTP/1.1 302 Found\r\nLocation: /x\r\nContent-Length: 0\r\n\r\n",
-            0}),
-        1);
-    assert_ok(send_once(bench, "GET", NULL));
-    assert_int_equal(bench->answer.status, 302);
-    bench_end(bench, 1);
 }
 
 TEST(what_is_no_answer_is_unknown)
@@ -399,24 +384,6 @@ WIRE_TEST(silence_is_unknown_after_the_deadline)
         DEADLINE_REQUEST_MIN_MS - 100,
         LONG_MS); /* libcurl's millisecond begins before ours */
     bench_end(bench, 1);
-}
-
-WIRE_TEST(trailers_are_no_header_fields)
-{
-    static const char chunked[] =
-        "HTTP/1.1 200 OK\r\nX-Id: mine\r\nTransfer-Encoding: chunked\r\n\r\n"
-        "5\r\nhello\r\n0\r\nHTTP/1.1 404 Gone: x\r\nX-Id: other\r\n"
-        "Content-Length: 7\r\nx-ms-continuation-NextPartitionKey: a\r\n\r\n";
-
-    bench_open(
-        bench, STEPS({SCRIPT_ANSWER, chunked, 0}, {SCRIPT_ANSWER, ok, 0}), 2);
-    assert_ok(send_once(bench, "GET", NULL));
-    assert_int_equal(bench->answer.status, 200);
-    assert_int_equal(bench->answer.field_count, 2);
-    assert_true(slice_is(http_answer_field(&bench->answer, "x-id"), "mine"));
-    assert_string_equal(buf_text(&bench->answer.body), "hello");
-    assert_ok(send_once(bench, "GET", NULL));
-    bench_end(bench, 2);
 }
 
 /* Responses whose end a proxy and this client might find at different places.

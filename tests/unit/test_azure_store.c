@@ -834,33 +834,6 @@ WIRE_TEST(page_may_be_empty_and_go_on)
     bench_end(bench);
 }
 
-/* A scan that followed the page would never end, and each page is paid for. */
-WIRE_TEST(page_that_leads_to_itself_is_none)
-{
-    static const char page[] =
-        HEAD("200 OK") "X-MS-Continuation-NextPartitionKey: 1!8!U21pdGg-\r\n"
-                       "X-MS-Continuation-NextTableName: "
-                       "1!8!U21pdGg-\r\n\r\n{\"value\":[]}";
-    const char *const pages[] = {page, page, page, page};
-    struct scan_request request = {.table = "Blogs"};
-
-    bench_open(bench, BY_SAS, pages, 4);
-    assert_ok(do_scan(bench));
-    request.from = bench->page.next;
-    assert_int_equal(
-        store_scan(bench->store, &bench->exchange, &request, &bench->page),
-        TW_BUSY);
-    assert_non_null(strstr(bench->exchange.err.text, "never end"));
-    assert_false(bench->page.next.more);
-    assert_ok(do_list(bench));
-    request.from = bench->page.next;
-    assert_int_equal(store_list_tables(bench->store, &bench->exchange,
-                         request.from, &bench->page),
-        TW_BUSY);
-    assert_non_null(strstr(bench->exchange.err.text, "never end"));
-    bench_end(bench);
-}
-
 /* Two pages without entities, whose continuation tokens point to each other. */
 WIRE_TEST(pages_that_lead_in_a_circle_are_none)
 {

@@ -128,11 +128,7 @@ static enum tw_err insert(
 /* The JSON of a property with a long text. */
 static const char *long_text(struct fixture *f, const char *name)
 {
-    char *text = arena_alloc(&f->arena, LONG_BYTES + 1);
-
-    memset(text, 'x', LONG_BYTES);
-    text[LONG_BYTES] = '\0';
-    return arena_format(&f->arena, "\"%s\":\"%s\"", name, text).at;
+    return arena_format(&f->arena, "\"%s\":\"%0*d\"", name, LONG_BYTES, 0).at;
 }
 
 static enum tw_err put(struct fixture *f)
@@ -200,38 +196,23 @@ STORE_TEST(log_does_not_grow_for_ever)
     }
 }
 
-static void patch(off_t offset, unsigned char value)
-{
-    int fd = open(PATH, O_WRONLY | O_CLOEXEC);
-
-    assert_true(fd >= 0);
-    assert_int_equal(pwrite(fd, &value, 1, offset), 1);
-    (void)close(fd);
-}
-
-/* Offsets in an SQLite file of two big-endian numbers. */
-#define USER_VERSION_AT 60
-#define APPLICATION_ID_AT 68
-
 TEST(foreign_files_are_refused)
 {
+    static const char *const changes[] = {"PRAGMA user_version = 99",
+        "PRAGMA application_id = 17",
+        "PRAGMA application_id = 0; PRAGMA user_version = 0"};
     static char text[20000];
 
     store_file_remove(PATH);
     memset(text, 'x', sizeof(text));
     text_file_write_bytes(PATH, text, sizeof(text));
     refuse_open(PATH, TW_INVALID);
-    store_file_remove(PATH);
-    store_close(store_file_open(PATH));
-    patch(USER_VERSION_AT + 3, 99);
-    refuse_open(PATH, TW_INVALID);
-    patch(APPLICATION_ID_AT, 0x11);
-    refuse_open(PATH, TW_INVALID);
-    for (int i = 0; i < 4; i++) {
-        patch(APPLICATION_ID_AT + i, 0);
-        patch(USER_VERSION_AT + i, 0);
+    for (size_t i = 0; TEST_EACH(i, changes); i++) {
+        store_file_remove(PATH);
+        store_close(store_file_open(PATH));
+        store_file_change(PATH, changes[i]);
+        refuse_open(PATH, TW_INVALID);
     }
-    refuse_open(PATH, TW_INVALID);
 }
 
 TEST(empty_file_becomes_a_store)

@@ -178,27 +178,6 @@ static void assert_exists(const char *path, bool exists)
     assert_int_equal(access(path, F_OK), exists ? 0 : -1);
 }
 
-SEVEN_TEST(a_copy_that_cannot_be_written_is_read)
-{
-    /* The log holds the writes of a process that was killed. */
-    copy_files("-wal");
-    assert_others_count(f, SEVEN);
-    assert_exists(COPY "-wal", true);
-    assert_exists(COPY "-shm", false);
-    /* Only the log has the entities. */
-    assert_int_equal(unlink(COPY "-wal"), 0);
-    assert_true(by_others(count_entities, f->table) >= 100);
-    store_file_remove(COPY);
-    copy_files("-wal -shm");
-    assert_others_count(f, SEVEN);
-    store_file_remove(COPY);
-    close_store(f);
-    copy_files("");
-    assert_others_count(f, SEVEN);
-    assert_exists(COPY "-wal", false);
-    assert_exists(COPY "-shm", false);
-}
-
 /* Exits with the outcome of opening the copy; 100 or more: an error, such as an
  * error text without `expected`. */
 static void open_copy(const char *expected)

@@ -79,8 +79,10 @@ static void scene_places(struct scene *scene, unsigned count)
 }
 
 /* Another client in place of that, whose requests start before the deadline. */
-static void scene_deadline(struct scene *scene)
+static void scene_deadline(
+    struct scene *scene, int64_t at_ms, int64_t request_ms)
 {
+    deadline_init(&scene->deadline, at_ms, request_ms);
     pool_client_free(scene->client);
     scene->client = pool_client_new(scene->pool, &scene->deadline);
 }
@@ -736,8 +738,7 @@ SCENE_TEST(nothing_starts_after_the_deadline)
 {
     struct job job = job_of(scene, 'a');
 
-    deadline_init(&scene->deadline, PLATFORM_NEVER, 1000);
-    scene_deadline(scene);
+    scene_deadline(scene, PLATFORM_NEVER, 1000);
     assert_ok(call(scene, &job));
     deadline_close(&scene->deadline);
     assert_int_equal(call(scene, &job), TW_STOPPED);
@@ -749,9 +750,7 @@ SCENE_TEST(nothing_starts_once_the_deadline_is_over)
 {
     struct job job = job_of(scene, 'a');
 
-    deadline_init(
-        &scene->deadline, platform_boot_ms() + 200, DEADLINE_REQUEST_MIN_MS);
-    scene_deadline(scene);
+    scene_deadline(scene, platform_boot_ms() + 200, DEADLINE_REQUEST_MIN_MS);
     assert_int_equal(call(scene, &job), TW_STOPPED);
     assert_int_equal(request_pool_requests(scene->client), 0);
 }
@@ -760,8 +759,7 @@ SCENE_TEST(a_retry_behind_the_deadline_ends_with_it)
 {
     struct job job = job_that_waits(scene, 'a');
 
-    deadline_init(&scene->deadline, platform_boot_ms() + 3000, 1000);
-    scene_deadline(scene);
+    scene_deadline(scene, platform_boot_ms() + 3000, 1000);
     assert_int_equal(call(scene, &job), TW_STOPPED);
     assert_int_equal(scene->attempts, 1);
     assert_true(platform_boot_ms() >= atomic_load(&scene->deadline.at_ms));
@@ -774,8 +772,7 @@ SCENE_TEST(a_retry_waits_behind_a_deadline_that_is_moved)
     struct job job = JOB_ANSWERED(scene, 'a', TW_BUSY, TW_OK);
     int64_t begun_ms = platform_boot_ms();
 
-    deadline_init(&scene->deadline, begun_ms + 40000, 1000);
-    scene_deadline(scene);
+    scene_deadline(scene, begun_ms + 40000, 1000);
     job.hint_ms = 60000;
     submit_and_try(scene, &job);
     deadline_move(&scene->deadline, PLATFORM_NEVER);
@@ -798,11 +795,10 @@ static enum tw_err call_before_a_renewal(struct scene *scene)
     struct platform_thread keeper;
     enum tw_err code;
 
-    deadline_init(&scene->deadline, platform_boot_ms() + HOUR_MS,
-        DEADLINE_REQUEST_MAX_MS);
+    scene_deadline(
+        scene, platform_boot_ms() + HOUR_MS, DEADLINE_REQUEST_MAX_MS);
     deadline_move(
         &scene->deadline, platform_boot_ms() + DEADLINE_REQUEST_MAX_MS - 1);
-    scene_deadline(scene);
     platform_start(&keeper, "keeper", renew_late, &scene->deadline);
     code = call(scene, &job);
     if (code == TW_OK)
