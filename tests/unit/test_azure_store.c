@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "tests/support/http_script.h"
+#include "tests/support/interpose.h"
 #include "tests/support/test.h"
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
@@ -25,6 +26,7 @@ struct bench {
     struct exchange exchange;
     struct page page;
     struct messages messages;
+    struct batch_result result;
     struct arena arena;
 };
 
@@ -50,7 +52,7 @@ static struct store *open_below(
 static void bench_begin(
     struct bench *bench, const char *const *answers, size_t count)
 {
-    *bench = (struct bench){0};
+    *bench = (struct bench){.result.failed = 99};
     for (size_t i = 0; i < count; i++)
         bench->steps[i] = (struct script_step){SCRIPT_LAST, answers[i], 0};
     bench->script = http_script_start(bench->steps, count);
@@ -89,197 +91,115 @@ static void bench_done(struct bench *bench)
 
 /* ---- one of each operation ---- */
 
-typedef enum tw_err do_operation(struct bench *bench);
-
-static enum tw_err do_create_table(struct bench *bench)
+static enum tw_err run(struct bench *bench, enum store_call call)
 {
-    return store_create_table(bench->store, &bench->exchange, "Blogs");
-}
-
-static enum tw_err do_list(struct bench *bench)
-{
-    struct continuation from = {.more = false};
-
-    return store_list_tables(
-        bench->store, &bench->exchange, from, &bench->page);
-}
-
-static enum tw_err do_scan(struct bench *bench)
-{
-    struct scan_request request = {.table = "Blogs", .max_bytes = 1000};
-
-    return store_scan(bench->store, &bench->exchange, &request, &bench->page);
-}
-
-static enum tw_err do_get(struct bench *bench)
-{
-    return store_get(bench->store, &bench->exchange, "Blogs", slice_of("p"),
-        slice_of("r"), &bench->page);
-}
-
-/* Sends a batch of an insert and a delete; the result is in ret. */
-static enum tw_err do_batch_into(struct bench *bench, struct batch_result *ret)
-{
+    struct scan_request scan = {.table = "Blogs", .max_bytes = 1000};
     struct operation operations[2] = {
         {.type = OPERATION_INSERT}, {.type = OPERATION_DELETE}};
     struct batch batch = {"Blogs", operations, 2};
+    char receipt[QUEUE_RECEIPT_MAX] = "Ag+/=";
+    int64_t number = -1;
+    struct store_request request = {
+        .call = call,
+        .name = call < CALL_QUEUE_CREATE ? "Blogs" : "work",
+        .partition_key = slice_of("p"),
+        .row_key = slice_of("r"),
+        .scan = &scan,
+        .batch = &batch,
+        .text = slice_of("a<b"),
+        .id = slice_of("id-1"),
+        .pop_receipt = slice_of("Ag+/="),
+        .count = call == CALL_QUEUE_PEEK ? 1 : 32,
+        .seconds = call == CALL_QUEUE_PUT ? 5 : 30,
+        .page = &bench->page,
+        .messages = &bench->messages,
+        .result = &bench->result,
+        .receipt = receipt,
+        .number = &number,
+    };
+    enum tw_err code;
 
     entity_init(
         &operations[0].entity, &bench->arena, slice_of("p"), slice_of("1"));
     entity_init(
         &operations[1].entity, &bench->arena, slice_of("p"), slice_of("2"));
     operations[1].entity.etag = slice_of("W/\"e\"");
-    return store_batch(bench->store, &bench->exchange, &batch, ret);
-}
-
-static enum tw_err do_batch(struct bench *bench)
-{
-    struct batch_result result;
-
-    return do_batch_into(bench, &result);
-}
-
-static enum tw_err do_queue_create(struct bench *bench)
-{
-    return store_queue_create(bench->store, &bench->exchange, "work");
-}
-
-static enum tw_err do_put(struct bench *bench)
-{
-    return store_queue_put(bench->store, &bench->exchange, "work",
-        slice_of("a<b"), 5, &bench->messages);
-}
-
-static enum tw_err do_queue_get(struct bench *bench)
-{
-    return store_queue_get(
-        bench->store, &bench->exchange, "work", 32, 30, &bench->messages);
-}
-
-static enum tw_err do_renew(struct bench *bench)
-{
-    char receipt[QUEUE_RECEIPT_MAX] = "Ag+/=";
-    enum tw_err code = store_queue_renew(
-        bench->store, &bench->exchange, "work", slice_of("id-1"), receipt, 30);
-
-    assert_string_equal(receipt, code == TW_OK ? "next" : "Ag+/=");
+    code = request_send(bench->store, &bench->exchange, &request);
+    assert_string_equal(
+        receipt, code == TW_OK && call == CALL_QUEUE_RENEW ? "next" : "Ag+/=");
+    assert_int_equal(
+        number, code == TW_OK && call == CALL_QUEUE_COUNT ? 7 : -1);
     return code;
 }
-
-static enum tw_err do_delete(struct bench *bench)
-{
-    return store_queue_delete(bench->store, &bench->exchange, "work",
-        slice_of("id-1"), slice_of("Ag+/="));
-}
-
-static enum tw_err do_peek(struct bench *bench)
-{
-    return store_queue_peek(
-        bench->store, &bench->exchange, "work", 1, &bench->messages);
-}
-
-static enum tw_err do_count(struct bench *bench)
-{
-    int64_t count = -1;
-    enum tw_err code =
-        store_queue_count(bench->store, &bench->exchange, "work", &count);
-
-    assert_int_equal(count, code == TW_OK ? 7 : -1);
-    return code;
-}
-
-enum {
-    CREATE_TABLE,
-    LIST_TABLES,
-    SCAN,
-    GET,
-    BATCH,
-    CREATE_QUEUE,
-    PUT,
-    GET_MESSAGES,
-    RENEW,
-    DELETE,
-    PEEK,
-    COUNT
-};
 
 static const struct step {
     const char *name; /* how its error texts begin */
-    do_operation *run;
     bool write;
     const char *line, *last; /* the first line and the body of the request */
-} all[] = {
-    [CREATE_TABLE] = {"create table Blogs", do_create_table, true,
+} all[CALLS] = {
+    [CALL_CREATE_TABLE] = {"create table Blogs", true,
         "POST /acct/Tables?timeout=30 HTTP/1.1\r\n",
         "\r\n\r\n{\"TableName\":\"Blogs\"}"},
-    [LIST_TABLES] = {"list tables", do_list, false,
+    [CALL_LIST_TABLES] = {"list tables", false,
         "GET /acct/Tables?timeout=30 HTTP/1.1\r\n", "\r\n\r\n"},
-    [SCAN] = {"scan Blogs", do_scan, false,
+    [CALL_SCAN] = {"scan Blogs", false,
         "GET /acct/Blogs()?$top=1000&timeout=30 HTTP/1.1\r\n", "\r\n\r\n"},
-    [GET] = {"get Blogs", do_get, false,
+    [CALL_GET] = {"get Blogs", false,
         "GET /acct/Blogs(PartitionKey='p',RowKey='r')?timeout=30 HTTP/1.1\r\n",
         "\r\n\r\n"},
-    [BATCH] = {"batch Blogs", do_batch, true,
+    [CALL_BATCH] = {"batch Blogs", true,
         "POST /acct/$batch?timeout=30 HTTP/1.1\r\n", "--\r\n"},
-    [CREATE_QUEUE] = {"create queue work", do_queue_create, true,
+    [CALL_QUEUE_CREATE] = {"create queue work", true,
         "PUT /acct/work?timeout=30 HTTP/1.1\r\n", "\r\n\r\n"},
-    [PUT] = {"put message into work", do_put, true,
+    [CALL_QUEUE_PUT] = {"put message into work", true,
         "POST /acct/work/messages?messagettl=-1&visibilitytimeout=5&timeout=30"
         " HTTP/1.1\r\n",
         "\r\n\r\n<QueueMessage><MessageText>a&lt;b</MessageText>"
         "</QueueMessage>"},
-    [GET_MESSAGES] = {"get messages from work", do_queue_get, false,
+    [CALL_QUEUE_GET] = {"get messages from work", false,
         "GET /acct/work/messages?numofmessages=32&visibilitytimeout=30&"
         "timeout=30 HTTP/1.1\r\n",
         "\r\n\r\n"},
-    [RENEW] = {"renew message in work", do_renew, true,
+    [CALL_QUEUE_RENEW] = {"renew message in work", true,
         "PUT /acct/work/messages/id-1?popreceipt=Ag%2B%2F%3D&"
         "visibilitytimeout=30&timeout=30 HTTP/1.1\r\n",
         "\r\n\r\n"},
-    [DELETE] = {"delete message from work", do_delete, true,
+    [CALL_QUEUE_DELETE] = {"delete message from work", true,
         "DELETE /acct/work/messages/id-1?popreceipt=Ag%2B%2F%3D&timeout=30 "
         "HTTP/1.1\r\n",
         "\r\n\r\n"},
-    [PEEK] = {"peek messages of work", do_peek, false,
+    [CALL_QUEUE_PEEK] = {"peek messages of work", false,
         "GET /acct/work/messages?peekonly=true&numofmessages=1&timeout=30 "
         "HTTP/1.1\r\n",
         "\r\n\r\n"},
-    [COUNT] = {"count messages of work", do_count, false,
+    [CALL_QUEUE_COUNT] = {"count messages of work", false,
         "GET /acct/work?comp=metadata&timeout=30 HTTP/1.1\r\n", "\r\n\r\n"},
 };
 
-/* Sends the request of step to a server that responds `text`. Returns the
- * outcome. */
-static enum tw_err answered(
-    const struct step *step, const char *text, struct err *err)
+/* Sends the request of that call to a server that responds `answer`, and
+ * compares the outcome, whose text has `says` in it. */
+static void expect_answered(enum store_call call, const char *answer,
+    enum tw_err wanted, const char *says)
 {
+    const char *name = all[call].name;
     struct bench bench;
     enum tw_err code;
+    struct err err;
 
-    bench_answers(&bench, text);
-    code = step->run(&bench);
-    *err = bench.exchange.err;
-    assert_null(strstr(err->text, "secret"));
+    bench_answers(&bench, answer);
+    code = run(&bench, call);
+    err = bench.exchange.err;
+    if (code != wanted || strstr(err.text, says) == NULL)
+        fail_msg("%s: %s, '%s'", name, err_name(code), err.text);
+    if (code != TW_OK && strncmp(err.text, name, strlen(name)) != 0)
+        fail_msg("'%s' does not begin with '%s'", err.text, name);
+    assert_null(strstr(err.text, "secret"));
     assert_int_equal(bench.page.count, 0);
     assert_int_equal(bench.messages.count, 0);
     assert_true(bench.exchange.sent_ms > 0);
-    if (code != TW_OK &&
-        strncmp(err->text, step->name, strlen(step->name)) != 0)
-        fail_msg("'%s' does not begin with '%s'", err->text, step->name);
     bench_end(&bench);
     assert_int_equal(http_script_requests(bench.script), 1);
     bench_done(&bench);
-    return code;
-}
-
-static void expect_answered(const struct step *step, const char *answer,
-    enum tw_err wanted, const char *says)
-{
-    struct err err;
-    enum tw_err code = answered(step, answer, &err);
-
-    if (code != wanted || strstr(err.text, says) == NULL)
-        fail_msg("%s: %s, '%s'", step->name, err_name(code), err.text);
 }
 
 #define BARE_HEAD(status)                                                      \
@@ -304,7 +224,7 @@ TEST(requests_are_what_the_service_expects)
         const char *got;
 
         bench_open(&bench, BY_KEY, &answer, 1);
-        assert_int_equal(all[i].run(&bench), TW_BUSY);
+        assert_int_equal(run(&bench, i), TW_BUSY);
         bench_end(&bench);
         got = http_script_request(bench.script, 0);
         if (strncmp(got, all[i].line, strlen(all[i].line)) != 0)
@@ -342,7 +262,7 @@ WIRE_TEST(a_traceparent_is_in_the_request_id_and_each_is_another)
     bench_open(bench, BY_KEY, answers, 2);
     for (int i = 0; i < 2; i++) {
         bench->exchange.traceparent = trace;
-        assert_int_equal(do_scan(bench), TW_BUSY);
+        assert_int_equal(run(bench, CALL_SCAN), TW_BUSY);
     }
     bench_end(bench);
     for (int i = 0; i < 2; i++) {
@@ -361,7 +281,7 @@ WIRE_TEST(sas_is_appended_and_replaces_the_signature)
     const char *got;
 
     bench_open(bench, "SharedAccessSignature=?" SAS, &answer, 1);
-    assert_int_equal(do_scan(bench), TW_BUSY);
+    assert_int_equal(run(bench, CALL_SCAN), TW_BUSY);
     bench_end(bench);
     got = http_script_request(bench->script, 0);
     assert_non_null(strstr(
@@ -382,16 +302,16 @@ WIRE_TEST(stores_of_one_account_share_the_newest_credential)
     second = open_below(bench, "SharedAccessSignature=sig=second", "/acct");
     third = open_below(bench, "SharedAccessSignature=sig=third", "/acct");
     other = open_below(bench, "SharedAccessSignature=sig=other", "/other");
-    assert_int_equal(do_scan(bench), TW_BUSY);
+    assert_int_equal(run(bench, CALL_SCAN), TW_BUSY);
     store_share_credential(second, bench->store);
-    assert_int_equal(do_scan(bench), TW_BUSY);
+    assert_int_equal(run(bench, CALL_SCAN), TW_BUSY);
     store_share_credential(third, second);
     store_close(second);
     store_share_credential(other, third);
-    assert_int_equal(do_scan(bench), TW_BUSY);
+    assert_int_equal(run(bench, CALL_SCAN), TW_BUSY);
     store_close(third);
     store_close(other);
-    assert_int_equal(do_scan(bench), TW_BUSY);
+    assert_int_equal(run(bench, CALL_SCAN), TW_BUSY);
     bench_end(bench);
     for (int i = 0; i < 4; i++)
         assert_non_null(
@@ -405,7 +325,7 @@ WIRE_TEST(short_time_is_passed_on_to_the_service)
     deadline_init(&deadline, PLATFORM_NEVER, 5000);
     bench_answers(bench, EMPTY("500 No"));
     bench->exchange.deadline = &deadline;
-    assert_int_equal(do_get(bench), TW_BUSY);
+    assert_int_equal(run(bench, CALL_GET), TW_BUSY);
     bench_end(bench);
     assert_non_null(
         strstr(http_script_request(bench->script, 0), "?timeout=4&"));
@@ -484,8 +404,8 @@ TEST(every_operation_takes_an_answer_alike)
 
     for (size_t i = 0; TEST_EACH(i, cases); i++) {
         test_case("%s", cases[i].name);
-        for (size_t j = 0; j < sizeof(all) / sizeof(all[0]); j++)
-            expect_answered(&all[j], cases[i].answer,
+        for (enum store_call j = 0; j < CALLS; j++)
+            expect_answered(j, cases[i].answer,
                 all[j].write ? cases[i].write : cases[i].read, cases[i].says);
     }
 }
@@ -499,7 +419,7 @@ static struct exchange refused_with(const char *head, const char *field)
 
     snprintf(text, sizeof(text), "%s%sContent-Length: 0\r\n\r\n", head, field);
     bench_answers(&bench, text);
-    assert_int_equal(do_scan(&bench), TW_BUSY);
+    assert_int_equal(run(&bench, CALL_SCAN), TW_BUSY);
     assert_int_equal(bench.exchange.http_status, 503);
     exchange = bench.exchange;
     bench_end(&bench);
@@ -639,7 +559,7 @@ TEST(success_without_a_version_is_none)
     static const char change[] = BARE_HEAD("204 No Content") "\r\n";
 
     for (size_t i = 0; TEST_EACH(i, all); i++)
-        expect_answered(&all[i], all[i].write ? change : read,
+        expect_answered(i, all[i].write ? change : read,
             all[i].write ? TW_UNKNOWN : TW_BUSY, "it has no x-ms-version: ");
 }
 
@@ -650,8 +570,8 @@ TEST(answer_beyond_its_bound_is_too_large)
     buf_init(&text, 8 * 1024 * 1024);
     buf_add_format(&text, "%s%*s", HEAD("200 OK") "\r\n", 3 * 1024 * 1024, "");
     expect_answered(
-        &all[SCAN], buf_text(&text), TW_TOO_LARGE, "larger than 1000 bytes");
-    expect_answered(&all[BATCH], buf_text(&text), TW_UNKNOWN, "");
+        CALL_SCAN, buf_text(&text), TW_TOO_LARGE, "larger than 1000 bytes");
+    expect_answered(CALL_BATCH, buf_text(&text), TW_UNKNOWN, "");
     buf_done(&text);
 }
 
@@ -665,54 +585,54 @@ TEST(some_operations_have_answers_of_their_own)
 {
     static const struct {
         const char *name;
-        unsigned step;
+        enum store_call call;
         const char *answer;
         enum tw_err code;
         const char *says;
     } cases[] = {
-        {"creating what exists is done", CREATE_TABLE,
+        {"creating what exists is done", CALL_CREATE_TABLE,
             HEAD("409 Conflict") "\r\n" CODE("TableAlreadyExists"), TW_OK, ""},
-        {"but not while it is deleted", CREATE_TABLE,
+        {"but not while it is deleted", CALL_CREATE_TABLE,
             HEAD("409 Conflict") "\r\n" CODE("TableBeingDeleted"), TW_BUSY, ""},
-        {"creating what exists is done", CREATE_QUEUE,
+        {"creating what exists is done", CALL_QUEUE_CREATE,
             HEAD("409 Conflict") "x-ms-error-code: QueueAlreadyExists\r\n"
                                  "Content-Length: 0\r\n\r\n",
             TW_OK, ""},
-        {"no account", CREATE_TABLE,
+        {"no account", CALL_CREATE_TABLE,
             HEAD("404 Not Found") "\r\n" CODE("ResourceNotFound"), TW_REFUSED,
             "the account's name"},
-        {"a lost receipt is a conflict", RENEW,
+        {"a lost receipt is a conflict", CALL_QUEUE_RENEW,
             HEAD("404 Not Found") "x-ms-error-code: MessageNotFound\r\n\r\n",
             TW_CONFLICT, ""},
-        {"an old receipt is a conflict", DELETE,
+        {"an old receipt is a conflict", CALL_QUEUE_DELETE,
             HEAD("400 Bad Request") "x-ms-error-code: PopReceiptMismatch\r\n"
                                     "\r\n",
             TW_CONFLICT, ""},
-        {"the renewed receipt is a header field", RENEW,
+        {"the renewed receipt is a header field", CALL_QUEUE_RENEW,
             HEAD("204 No Content") "x-ms-popreceipt: next\r\n\r\n", TW_OK, ""},
-        {"which must be there", RENEW, HEAD("204 No Content") "\r\n",
+        {"which must be there", CALL_QUEUE_RENEW, HEAD("204 No Content") "\r\n",
             TW_UNKNOWN, ""},
-        {"the count is a header field", COUNT,
+        {"the count is a header field", CALL_QUEUE_COUNT,
             HEAD("200 OK") "x-ms-approximate-messages-count: 7"
                            "\r\nContent-Length: 0\r\n\r\n",
             TW_OK, ""},
         /* Such a response shows nothing about the entity that was requested. */
-        {"another RowKey is no answer to a get", GET,
+        {"another RowKey is no answer to a get", CALL_GET,
             HEAD("200 OK") "\r\n{\"PartitionKey\":\"p\",\"RowKey\":\"R\"}",
             TW_BUSY, "an entity that was not requested"},
-        {"another PartitionKey is no answer to a get", GET,
+        {"another PartitionKey is no answer to a get", CALL_GET,
             HEAD("200 OK") "\r\n{\"PartitionKey\":\"q\",\"RowKey\":\"r\"}",
             TW_BUSY, "an entity that was not requested"},
-        {"a message without a receipt is not handed out", GET_MESSAGES,
+        {"a message without a receipt is not handed out", CALL_QUEUE_GET,
             WITHOUT_RECEIPT("200 OK"), TW_BUSY, "no PopReceipt"},
-        {"nor was one put", PUT, WITHOUT_RECEIPT("201 Created"), TW_UNKNOWN,
-            "no PopReceipt"},
+        {"nor was one put", CALL_QUEUE_PUT, WITHOUT_RECEIPT("201 Created"),
+            TW_UNKNOWN, "no PopReceipt"},
     };
 
     for (size_t i = 0; TEST_EACH(i, cases); i++) {
         test_case("%s", cases[i].name);
         expect_answered(
-            &all[cases[i].step], cases[i].answer, cases[i].code, cases[i].says);
+            cases[i].call, cases[i].answer, cases[i].code, cases[i].says);
     }
 }
 
@@ -729,7 +649,8 @@ static enum tw_err batch_answered(
     enum tw_err code;
 
     bench_answers(&bench, text);
-    code = do_batch_into(&bench, ret);
+    code = run(&bench, CALL_BATCH);
+    *ret = bench.result;
     *err = bench.exchange.err;
     bench_end(&bench);
     bench_done(&bench);
@@ -826,7 +747,7 @@ WIRE_TEST(page_may_be_empty_and_go_on)
     bench_answers(bench,
         HEAD("200 OK") "X-MS-Continuation-NEXTPARTITIONKEY: 1!8!U21pdGg-\r\n"
                        "\r\n{\"value\":[]}");
-    assert_ok(do_scan(bench));
+    assert_ok(run(bench, CALL_SCAN));
     assert_int_equal(bench->page.count, 0);
     assert_true(bench->page.next.more);
     assert_true(slice_is(bench->page.next.partition_key, "1!8!U21pdGg-"));
@@ -863,14 +784,8 @@ WIRE_TEST(pages_that_lead_in_a_circle_are_none)
     bench_end(bench);
 }
 
-static enum tw_err do_queue_get_one(struct bench *bench)
-{
-    return store_queue_get(
-        bench->store, &bench->exchange, "work", 1, 30, &bench->messages);
-}
-
 /* No slot is free for the second message. */
-TEST(more_messages_than_were_asked_for_are_not_taken)
+WIRE_TEST(more_messages_than_were_asked_for_are_not_taken)
 {
 #define MESSAGE                                                                \
     "<QueueMessage><MessageId>1</MessageId><PopReceipt>r</PopReceipt>"         \
@@ -879,11 +794,15 @@ TEST(more_messages_than_were_asked_for_are_not_taken)
     static const char answer[] =
         HEAD("200 OK") "\r\n<QueueMessagesList>" MESSAGE MESSAGE
                        "</QueueMessagesList>";
-    const struct step one = {
-        "get messages from work", do_queue_get_one, false, "", ""};
 
-    expect_answered(
-        &one, answer, TW_BUSY, "it has 2 messages, but 1 were requested");
+    bench_answers(bench, answer);
+    assert_int_equal(store_queue_get(bench->store, &bench->exchange, "work", 1,
+                         30, &bench->messages),
+        TW_BUSY);
+    assert_non_null(strstr(
+        bench->exchange.err.text, "it has 2 messages, but 1 were requested"));
+    assert_int_equal(bench->messages.count, 0);
+    bench_end(bench);
 }
 
 TEST(cosmos_has_other_traits)
@@ -925,7 +844,7 @@ WIRE_TEST(cosmos_answers_without_a_version)
         http_script_port(bench->script));
     assert_ok(azure_open("c", slice_of(text), true, &bench->store, &err));
     assert_false(bench->store->capabilities.ordered);
-    assert_ok(do_scan(bench));
+    assert_ok(run(bench, CALL_SCAN));
     bench_end(bench);
 }
 
