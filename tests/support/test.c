@@ -83,6 +83,25 @@ static void run(void **state)
     passed = true;
 }
 
+void test_contains(
+    const char *text, const char *part, const char *file, int line)
+{
+    if (strstr(text, part))
+        return;
+    print_error("'%s' is not in:\n%s\n", part, text);
+    _fail(file, line);
+}
+
+void test_fails(int outcome, int code, const char *says, const char *part,
+    const char *file, int line)
+{
+    if (outcome != code) {
+        print_error("the outcome is %d, not %d: %s\n", outcome, code, says);
+        _fail(file, line);
+    }
+    test_contains(says, part, file, line);
+}
+
 bool test_passed(void)
 {
     return passed;

@@ -113,6 +113,18 @@ bool test_passed(void);
 /* assert_ok: of an enum tw_err. */
 #define assert_ok(outcome) assert_int_equal(outcome, TW_OK)
 
+/* assert_contains: the text has that part in it.
+ * assert_fails: the call comes out as this enum tw_err, and says so in err,
+ * which it fills, with that part. */
+#define assert_contains(text, part)                                            \
+    test_contains((text), (part), __FILE__, __LINE__)
+#define assert_fails(call, code, err, part)                                    \
+    test_fails((call), (code), (err)->text, (part), __FILE__, __LINE__)
+void test_contains(
+    const char *text, const char *part, const char *file, int line);
+void test_fails(int outcome, int code, const char *says, const char *part,
+    const char *file, int line);
+
 /* test_folder: make an empty folder inside the program's own one. ret: its
  * path, from the root. */
 void test_folder(char ret[FOLDER_BYTES]);
