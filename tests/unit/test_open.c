@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Stores from the configuration: the ways to give credentials, and the errors
  * of wrong combinations. */
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "tests/support/config_text.h"
 #include "tests/support/test.h"
 #include "tests/support/text_file.h"
 #include "worker/store/open.h"
@@ -19,57 +17,44 @@
 #define SAS "sv=2019-02-02&ss=qt&srt=sco&sp=rwdlacup&sig=c2VjcmV0c2VjcmV0"
 #define CLIENT "11111111-2222-3333-4444-555555555555"
 
-struct fixture {
-    struct arena arena;
-    struct problems problems;
-    char folder[1000];
-};
-
-static void init(struct fixture *fixture)
+static struct store_config *load_in(
+    struct config_text *c, const char *folder, const char *text)
 {
-    arena_init(&fixture->arena);
-    problems_init(&fixture->problems);
-    assert_non_null(getcwd(fixture->folder, sizeof(fixture->folder)));
+    return store_config_load("cloud", config_text_read_good(c, text), folder,
+        &c->arena, &c->problems);
 }
 
-static void done(struct fixture *fixture)
+static struct store_config *load(struct config_text *c, const char *text)
 {
-    problems_done(&fixture->problems);
-    arena_done(&fixture->arena);
+    static char here[1000];
+
+    assert_non_null(getcwd(here, sizeof(here)));
+    return load_in(c, here, text);
 }
 
-TEST_FIXTURE(fixture, struct fixture, init, done)
-
-#define FIXTURE_TEST(name)                                                     \
-    TEST_WITH(name, fixture_set_up, fixture_tear_down, struct fixture *fixture)
-
-static struct store_config *load(struct fixture *fixture, const char *text)
+CONFIG_TEST(relative_paths_start_at_the_folder)
 {
-    struct yaml_node *node = yaml_read(
-        "t.yaml", slice_of(text), &fixture->arena, &fixture->problems);
+    struct store_config *config =
+        load_in(c, "/var/lib/x", "embedded: a/b.db\n");
 
-    assert_non_null(node);
-    return store_config_load(
-        "cloud", node, fixture->folder, &fixture->arena, &fixture->problems);
-}
-
-FIXTURE_TEST(relative_paths_start_at_the_folder)
-{
-    struct store_config *config;
-
-    strcpy(fixture->folder, "/var/lib/x");
-    config = load(fixture, "embedded: a/b.db\n");
     assert_non_null(config);
     assert_string_equal(config->name, "cloud");
     assert_false(config->is_azure);
     assert_string_equal(config->path.at, "/var/lib/x/a/b.db");
-    config = load(fixture, "embedded: /tmp/b.db\n");
+    config = load_in(c, "/var/lib/x", "embedded: /tmp/b.db\n");
     assert_string_equal(config->path.at, "/tmp/b.db");
-    config = load(fixture, "azure: {connection_string_file: storage}\n");
+    config =
+        load_in(c, "/var/lib/x", "azure: {connection_string_file: storage}\n");
     assert_true(config->is_azure);
     assert_string_equal(
         config->connection_string_file.at, "/var/lib/x/storage");
 }
+
+#define WAYS                                                                   \
+    " of connection_string, connection_string_file, or account with "          \
+    "key_file, sas_file or identity"
+#define NEEDS_ONE "azure needs one" WAYS
+#define NEEDS_ONLY_ONE "azure needs only one" WAYS
 
 static const struct {
     const char *text;
@@ -86,18 +71,11 @@ static const struct {
     {"embedded: ''\n", 1, 11, "embedded is empty"},
     {"- embedded\n", 1, 1, "store cloud must be a map of keys, not a list"},
     {"azure: x\n", 1, 8, "azure must be a map of keys, not 'x'"},
-    {"azure: {}\n", 1, 8,
-        "azure needs one of connection_string, connection_string_file, or "
-        "account with key_file, sas_file or identity"},
-    {"azure: {account: abc}\n", 1, 8,
-        "azure needs one of connection_string, connection_string_file, or "
-        "account with key_file, sas_file or identity"},
+    {"azure: {}\n", 1, 8, NEEDS_ONE},
+    {"azure: {account: abc}\n", 1, 8, NEEDS_ONE},
     {"azure: {connection_string: a, connection_string_file: b}\n", 1, 8,
-        "azure needs only one of connection_string, connection_string_file, "
-        "or account with key_file, sas_file or identity"},
-    {"azure: {account: abc, key_file: a, sas_file: b}\n", 1, 8,
-        "azure needs only one of connection_string, connection_string_file, "
-        "or account with key_file, sas_file or identity"},
+        NEEDS_ONLY_ONE},
+    {"azure: {account: abc, key_file: a, sas_file: b}\n", 1, 8, NEEDS_ONLY_ONE},
     {"azure: {key_file: b}\n", 1, 8, "key_file needs `account` too"},
     {"azure:\n  connection_string: x\n  account: abc\n", 3, 12,
         "account is only for key_file, sas_file or identity; a connection "
@@ -109,8 +87,7 @@ static const struct {
         "identity must be managed or workload, not 'yes'"},
     {"azure: {identity: managed}\n", 1, 8, "identity needs `account` too"},
     {"azure: {account: abc, identity: managed, sas_file: a}\n", 1, 8,
-        "azure needs only one of connection_string, connection_string_file, "
-        "or account with key_file, sas_file or identity"},
+        NEEDS_ONLY_ONE},
     {"azure: {account: abc, identity: managed, client_id: me}\n", 1, 53,
         "client_id must be a GUID, as the portal shows it, not 'me'"},
     {"azure: {account: abc, key_file: a, client_id: " CLIENT "}\n", 1, 47,
@@ -131,107 +108,45 @@ static const struct {
         "'connection_string'?"},
 };
 
-FIXTURE_TEST(a_wrong_entry_is_refused_at_its_place)
+CONFIG_TEST(a_wrong_entry_is_refused_at_its_place)
 {
     for (size_t i = 0; TEST_EACH(i, wrong); i++) {
-        done(fixture);
-        init(fixture);
-        assert_null(load(fixture, wrong[i].text));
-        assert_int_equal(fixture->problems.errors, 1);
-        assert_string_equal(fixture->problems.list[0].text, wrong[i].problem);
-        assert_int_equal(fixture->problems.list[0].mark.line, wrong[i].line);
-        assert_int_equal(
-            fixture->problems.list[0].mark.column, wrong[i].column);
+        config_text_renew(c);
+        assert_null(load(c, wrong[i].text));
+        config_text_check_only(
+            c, wrong[i].line, wrong[i].column, wrong[i].problem);
     }
 }
 
-FIXTURE_TEST(an_unset_variable_is_an_error_only_at_opening)
+CONFIG_TEST(an_unset_variable_is_an_error_only_at_opening)
 {
     struct store_config *config;
     struct store *store = NULL;
     struct err err;
 
     unsetenv("NOT_SET_HERE");
-    config = load(fixture,
-        "azure:\n  connection_string_file: \"${NOT_SET_HERE}/storage\"\n");
+    config = load(
+        c, "azure:\n  connection_string_file: \"${NOT_SET_HERE}/storage\"\n");
     assert_non_null(config);
     assert_string_equal(config->unset, "NOT_SET_HERE");
-    assert_int_equal(store_open(config, &store, &err), TW_INVALID);
-    assert_string_equal(err.text,
+    assert_fails(store_open(config, &store, &err), TW_INVALID, &err,
         "store cloud: the environment variable NOT_SET_HERE, which its "
         "configuration names, is not set");
     assert_null(store);
 }
 
-/* Opens the store of the entry. Returns the error text, or "". */
-static const char *try_open(
-    struct fixture *fixture, const char *text, struct err *err)
-{
-    struct store_config *config = load(fixture, text);
-    struct store *store = NULL;
-
-    assert_non_null(config);
-    err->text[0] = '\0';
-    if (store_open(config, &store, err) == TW_OK)
-        store_close(store);
-    else
-        assert_null(store);
-    return err->text;
-}
-
-FIXTURE_TEST(the_embedded_file_is_created)
-{
-    struct err err;
-    struct stat about;
-
-    assert_string_equal(try_open(fixture, "embedded: new.db\n", &err), "");
-    assert_int_equal(stat("new.db", &about), 0);
-}
-
-FIXTURE_TEST(an_embedded_file_in_no_folder_is_refused)
-{
-    struct err err;
-
-    assert_non_null(strstr(
-        try_open(fixture, "embedded: nowhere/new.db\n", &err), "nowhere"));
-}
-
-FIXTURE_TEST(every_way_to_name_credentials_opens)
-{
-    static const char cloud[] =
-        "\n DefaultEndpointsProtocol=https;AccountName=abc;AccountKey=" KEY
-        ";EndpointSuffix=core.windows.net \r\n";
-    struct err err;
-
-    text_file_write("whole", cloud);
-    text_file_write("key", KEY "\n");
-    text_file_write("sas", "?" SAS "\n");
-    setenv("EMULATOR", "UseDevelopmentStorage=true", 1);
-    assert_string_equal(
-        try_open(fixture, "azure: {connection_string_file: whole}\n", &err),
-        "");
-    assert_string_equal(
-        try_open(
-            fixture, "azure: {connection_string: \"${EMULATOR}\"}\n", &err),
-        "");
-    assert_string_equal(
-        try_open(fixture, "azure: {account: abc, key_file: key}\n", &err), "");
-    assert_string_equal(
-        try_open(fixture, "azure: {account: abc, sas_file: sas}\n", &err), "");
-}
-
-/* Checks the endpoint and the credentials of the store of the entry. */
-static void check_open(struct fixture *fixture, const char *text,
+/* The store of the entry opens, with that endpoint and those credentials; NULL
+ * says nothing of it. */
+static void expect_open(struct config_text *c, const char *text,
     const char *endpoint, const char *acts_as)
 {
-    struct store_config *config = load(fixture, text);
     struct store *store = NULL;
     struct err err = {""};
 
-    assert_non_null(config);
-    if (store_open(config, &store, &err) != TW_OK)
-        fail_msg("%s", err.text);
-    assert_string_equal(store->capabilities.endpoint, endpoint);
+    if (store_open(load(c, text), &store, &err) != TW_OK)
+        fail_msg("%s: %s", text, err.text);
+    if (endpoint)
+        assert_string_equal(store->capabilities.endpoint, endpoint);
     if (acts_as)
         assert_string_equal(store->capabilities.acts_as, acts_as);
     else
@@ -239,49 +154,100 @@ static void check_open(struct fixture *fixture, const char *text,
     store_close(store);
 }
 
+/* It does not open, and what is said shows no secret. */
+static void expect_refused(
+    struct config_text *c, const char *text, const char *says)
+{
+    static const char *const SECRETS[] = {
+        "secret", "c2VjcmV0", "Eby8", "sec r"};
+    struct store *store = NULL;
+    struct err err = {""};
+
+    assert_int_not_equal(store_open(load(c, text), &store, &err), TW_OK);
+    assert_null(store);
+    assert_contains(err.text, says);
+    for (size_t i = 0; i < sizeof(SECRETS) / sizeof(SECRETS[0]); i++)
+        assert_null(strstr(err.text, SECRETS[i]));
+}
+
+CONFIG_TEST(the_embedded_file_is_created)
+{
+    expect_open(c, "embedded: new.db\n", NULL, NULL);
+    assert_int_equal(access("new.db", F_OK), 0);
+    expect_refused(c, "embedded: nowhere/new.db\n", "nowhere");
+}
+
+CONFIG_TEST(every_way_to_name_credentials_opens)
+{
+    static const char *const ways[] = {
+        "azure: {connection_string_file: whole}\n",
+        "azure: {connection_string: \"${EMULATOR}\"}\n",
+        "azure: {account: abc, key_file: key}\n",
+        "azure: {account: abc, sas_file: sas}\n",
+    };
+
+    text_file_write("whole",
+        "\n DefaultEndpointsProtocol=https;AccountName=abc;AccountKey=" KEY
+        ";EndpointSuffix=core.windows.net \r\n");
+    text_file_write("key", KEY "\n");
+    text_file_write("sas", "?" SAS "\n");
+    setenv("EMULATOR", "UseDevelopmentStorage=true", 1);
+    for (size_t i = 0; TEST_EACH(i, ways); i++)
+        expect_open(c, ways[i], NULL, NULL);
+}
+
 #define MACHINE "of this machine (169.254.169.254 port 80)"
 
-FIXTURE_TEST(an_identity_opens_with_an_account_or_with_endpoints)
+CONFIG_TEST(an_identity_opens_with_an_account_or_with_endpoints)
 {
-    struct err err;
-
-    check_open(fixture, "azure: {account: abc, identity: managed}\n",
+    expect_open(c, "azure: {account: abc, identity: managed}\n",
         "https://abc.table.core.windows.net", "managed identity " MACHINE);
-    check_open(fixture,
+    expect_open(c,
         "azure: {account: abc, identity: managed, client_id: " CLIENT
         ", endpoint_suffix: core.chinacloudapi.cn}\n",
         "https://abc.table.core.chinacloudapi.cn",
         "managed identity " CLIENT " " MACHINE);
-    check_open(fixture,
+    expect_open(c,
         "azure: {identity: managed, connection_string: "
         "'TableEndpoint=http://127.0.0.1:10002/abc'}\n",
         "http://127.0.0.1:10002/abc", "managed identity " MACHINE);
-    assert_non_null(strstr(
-        try_open(fixture, "azure: {account: abc, identity: workload}\n", &err),
+    expect_refused(c, "azure: {account: abc, identity: workload}\n",
         "store cloud: identity: workload needs the environment variable "
-        "AZURE_FEDERATED_TOKEN_FILE"));
+        "AZURE_FEDERATED_TOKEN_FILE");
 }
 
-FIXTURE_TEST(an_account_of_another_cloud_has_its_suffix)
+CONFIG_TEST(an_account_of_another_cloud_has_its_suffix)
 {
     text_file_write("key", KEY);
     text_file_write("sas", SAS);
-    check_open(fixture,
+    expect_open(c,
         "azure: {account: abc, key_file: key, endpoint_suffix: "
         "core.usgovcloudapi.net}\n",
         "https://abc.table.core.usgovcloudapi.net", NULL);
-    check_open(fixture,
+    expect_open(c,
         "azure: {account: abc, sas_file: sas, endpoint_suffix: "
         "core.usgovcloudapi.net}\n",
         "https://abc.table.core.usgovcloudapi.net", NULL);
-    check_open(fixture, "azure: {account: abc, sas_file: sas}\n",
+    expect_open(c, "azure: {account: abc, sas_file: sas}\n",
         "https://abc.table.core.windows.net", NULL);
 }
 
-FIXTURE_TEST(a_file_that_is_no_credential_is_named_but_not_shown)
+CONFIG_TEST(a_file_that_is_no_credential_is_named_but_not_shown)
 {
+    static const struct {
+        const char *text, *says;
+    } cases[] = {
+        {"azure: {connection_string_file: gone}\n", "/gone: No such file"},
+        {"azure: {connection_string_file: .}\n", "Is a directory"},
+        {"azure: {connection_string_file: large}\n",
+            "/large has 8192 bytes or more"},
+        {"azure: {connection_string_file: empty}\n", "/empty is empty"},
+        {"azure: {connection_string_file: two}\n", "/two is not one line"},
+        {"azure: {account: abc, sas_file: nul}\n", "/nul is not one line"},
+        {"azure: {account: abc, key_file: both}\n",
+            "/both holds more than a key"},
+    };
     char large[9000];
-    struct err err;
 
     memset(large, 'a', sizeof(large));
     text_file_write_bytes("large", large, sizeof(large));
@@ -289,55 +255,24 @@ FIXTURE_TEST(a_file_that_is_no_credential_is_named_but_not_shown)
     text_file_write("two", "secretone\nsecrettwo\n");
     text_file_write_bytes("nul", "secret\0x", 8);
     text_file_write("both", "AccountName=abc;AccountKey=c2VjcmV0");
-    assert_non_null(strstr(
-        try_open(fixture, "azure: {connection_string_file: gone}\n", &err),
-        "/gone: No such file"));
-    assert_non_null(
-        strstr(try_open(fixture, "azure: {connection_string_file: .}\n", &err),
-            "Is a directory"));
-    assert_non_null(strstr(
-        try_open(fixture, "azure: {connection_string_file: large}\n", &err),
-        "/large has 8192 bytes or more"));
-    assert_non_null(strstr(
-        try_open(fixture, "azure: {connection_string_file: empty}\n", &err),
-        "/empty is empty"));
-    assert_non_null(strstr(
-        try_open(fixture, "azure: {connection_string_file: two}\n", &err),
-        "/two is not one line"));
-    assert_null(strstr(err.text, "secret"));
-    assert_non_null(strstr(
-        try_open(fixture, "azure: {account: abc, sas_file: nul}\n", &err),
-        "/nul is not one line"));
-    assert_non_null(strstr(
-        try_open(fixture, "azure: {account: abc, key_file: both}\n", &err),
-        "/both holds more than a key"));
-    assert_null(strstr(err.text, "c2VjcmV0"));
+    for (size_t i = 0; TEST_EACH(i, cases); i++)
+        expect_refused(c, cases[i].text, cases[i].says);
 }
-
-FIXTURE_TEST(http_is_refused_but_to_this_host_or_on_demand)
-{
-    struct err err;
 
 #define HTTP                                                                   \
     "azure:\n  connection_string: AccountName=abc;AccountKey=" KEY             \
     ";TableEndpoint=http://example.com/abc;"                                   \
     "QueueEndpoint=http://example.com/abcq\n"
-    assert_string_not_equal(try_open(fixture, HTTP, &err), "");
-    assert_null(strstr(err.text, "Eby8"));
-    assert_string_equal(
-        try_open(fixture, HTTP "  allow_http: true\n", &err), "");
-#undef HTTP
+
+CONFIG_TEST(http_is_refused_but_to_this_host_or_on_demand)
+{
+    expect_refused(c, HTTP, "plain http");
+    expect_open(c, HTTP "  allow_http: true\n", NULL, NULL);
 }
 
-FIXTURE_TEST(a_wrong_connection_string_does_not_show_its_key)
+CONFIG_TEST(a_wrong_connection_string_does_not_show_its_key)
 {
-    struct err err;
-
-    assert_string_not_equal(
-        try_open(fixture,
-            "azure: {connection_string: 'AccountName=abc;AccountKey=sec ret'}",
-            &err),
-        "");
-    assert_memory_equal(err.text, "store cloud: ", 13);
-    assert_null(strstr(err.text, "sec ret"));
+    expect_refused(c,
+        "azure: {connection_string: 'AccountName=abc;AccountKey=sec ret'}",
+        "store cloud: ");
 }

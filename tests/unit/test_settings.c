@@ -1,42 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Settings: tables of keys, and the errors of files that do not match them. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "config/settings.h"
+#include "tests/support/config_text.h"
 #include "tests/support/test.h"
-
-struct fixture {
-    struct arena arena;
-    struct problems problems;
-};
-
-static void init(struct fixture *fixture)
-{
-    arena_init(&fixture->arena);
-    problems_init(&fixture->problems);
-}
-
-static void done(struct fixture *fixture)
-{
-    problems_done(&fixture->problems);
-    arena_done(&fixture->arena);
-}
-
-TEST_FIXTURE(fixture, struct fixture, init, done)
-
-#define FIXTURE_TEST(name)                                                     \
-    TEST_WITH(name, fixture_set_up, fixture_tear_down, struct fixture *fixture)
-
-static struct yaml_node *read_text(struct fixture *fixture, const char *text)
-{
-    struct yaml_node *root = yaml_read(
-        "t.yaml", slice_of(text), &fixture->arena, &fixture->problems);
-
-    assert_non_null(root);
-    assert_int_equal(fixture->problems.errors, 0);
-    return root;
-}
 
 /* ---- tables ---- */
 
@@ -53,77 +21,42 @@ struct sample {
 
 static const char *const modes[] = {"copy", "move", NULL};
 
+#define KEY(name, of_type, field, default_text, least, most)                   \
+    {                                                                          \
+        .key = name, .type = SETTING_##of_type,                                \
+        .offset = SETTING_FIELD(struct sample, field),                         \
+        .fallback = default_text, .min = least, .max = most                    \
+    }
+
 static const struct setting table[] = {
-    {.key = "name",
-        .type = SETTING_TEXT,
-        .offset = SETTING_FIELD(struct sample, name),
-        .fallback = "a ${B} 7"},
-    {.key = "slots",
-        .type = SETTING_INT,
-        .offset = SETTING_FIELD(struct sample, slots),
-        .fallback = "4",
-        .min = 1,
-        .max = 64},
-    {.key = "price",
-        .type = SETTING_DOUBLE,
-        .offset = SETTING_FIELD(struct sample, price),
-        .fallback = "0.00036",
-        .min = 0,
-        .max = 100},
-    {.key = "verify",
-        .type = SETTING_BOOL,
-        .offset = SETTING_FIELD(struct sample, verify),
-        .fallback = "true"},
-    {.key = "visibility_timeout",
-        .type = SETTING_DURATION_MS,
-        .offset = SETTING_FIELD(struct sample, timeout_ms),
-        .fallback = "60s",
-        .min = 2000,
-        .max = INT64_MAX},
-    {.key = "settle",
-        .type = SETTING_DURATION_MS,
-        .offset = SETTING_FIELD(struct sample, settle_ms),
-        .min = 0,
-        .max = 7200000},
-    {.key = "size",
-        .type = SETTING_SIZE_BYTES,
-        .offset = SETTING_FIELD(struct sample, size_bytes),
-        .fallback = "64KiB",
-        .min = 1024,
-        .max = 4 << 20},
+    KEY("name", TEXT, name, "a ${B} 7", 0, 0),
+    KEY("slots", INT, slots, "4", 1, 64),
+    KEY("price", DOUBLE, price, "0.00036", 0, 100),
+    KEY("verify", BOOL, verify, "true", 0, 0),
+    KEY("visibility_timeout", DURATION_MS, timeout_ms, "60s", 2000, INT64_MAX),
+    KEY("settle", DURATION_MS, settle_ms, NULL, 0, 7200000),
+    KEY("size", SIZE_BYTES, size_bytes, "64KiB", 1024, 4 << 20),
     {.key = "mode",
         .type = SETTING_CHOICE,
         .offset = SETTING_FIELD(struct sample, mode),
         .fallback = "move",
         .choices = modes},
-    {.key = "args",
-        .type = SETTING_NODE,
-        .offset = SETTING_FIELD(struct sample, args)},
+    KEY("args", NODE, args, NULL, 0, 0),
 };
 
 #define COUNT(table) (sizeof(table) / sizeof(*(table)))
 
-static bool load(
-    struct fixture *fixture, const char *text, struct sample *sample)
+static bool load(struct config_text *c, const char *text, struct sample *sample)
 {
-    return settings_load(text ? read_text(fixture, text) : NULL, "worker",
-        table, COUNT(table), &fixture->arena, sample, &fixture->problems);
+    return settings_load(text ? config_text_read_good(c, text) : NULL, "worker",
+        table, COUNT(table), &c->arena, sample, &c->problems);
 }
 
-static void assert_problem(struct fixture *fixture, size_t i, unsigned line,
-    unsigned column, const char *text)
-{
-    assert_true(i < fixture->problems.count);
-    assert_string_equal(fixture->problems.list[i].text, text);
-    assert_int_equal(fixture->problems.list[i].mark.line, line);
-    assert_int_equal(fixture->problems.list[i].mark.column, column);
-}
-
-FIXTURE_TEST(every_type_is_read)
+CONFIG_TEST(every_type_is_read)
 {
     struct sample sample = {0};
 
-    assert_true(load(fixture,
+    assert_true(load(c,
         "name: x\nslots: 9\nprice: 2.5\nverify: false\n"
         "visibility_timeout: 5m\nsettle: 0s\nsize: '2MiB'\nmode: copy\n"
         "args: [a]\n",
@@ -139,13 +72,13 @@ FIXTURE_TEST(every_type_is_read)
     assert_int_equal(sample.args->type, YAML_LIST);
 }
 
-FIXTURE_TEST(absent_keys_have_their_fallback)
+CONFIG_TEST(absent_keys_have_their_fallback)
 {
     for (int i = 0; i < 2; i++) {
         struct sample sample = {.settle_ms = -7};
 
         setenv("B", "b", 1);
-        assert_true(load(fixture, i == 0 ? NULL : "", &sample));
+        assert_true(load(c, i == 0 ? NULL : "", &sample));
         assert_string_equal(sample.name.at, "a b 7");
         assert_int_equal(sample.slots, 4);
         assert_true(sample.verify);
@@ -157,6 +90,11 @@ FIXTURE_TEST(absent_keys_have_their_fallback)
     }
 }
 
+#define BAD_SLOTS "slots must be a whole number such as 4, from 1 to 64, not "
+#define BAD_PRICE "price must be a number such as 0.00036, from 0 to 100, not "
+#define BAD_TIMEOUT                                                            \
+    "visibility_timeout must be a duration such as 60s, at least 2s, not "
+
 static const struct {
     const char *text;
     unsigned line, column;
@@ -166,36 +104,21 @@ static const struct {
     {"# x\n\n  colour: 3\n", 3, 3,
         "unknown key 'colour' in worker: expected name, slots, price, verify, "
         "visibility_timeout, settle, size, mode or args"},
-    {"slots: \"4\"\n", 1, 8,
-        "slots must be a whole number such as 4, from 1 to 64, not the text "
-        "'4'"},
-    {"slots: four\n", 1, 8,
-        "slots must be a whole number such as 4, from 1 to 64, not 'four'"},
-    {"slots: 65\n", 1, 8,
-        "slots must be a whole number such as 4, from 1 to 64, not '65'"},
-    {"slots: 0x10\n", 1, 8,
-        "slots must be a whole number such as 4, from 1 to 64, not '0x10'"},
-    {"slots: 1.0\n", 1, 8,
-        "slots must be a whole number such as 4, from 1 to 64, not '1.0'"},
-    {"slots: 99999999999999999999\n", 1, 8,
-        "slots must be a whole number such as 4, from 1 to 64, not "
-        "'99999999999999999999'"},
-    {"slots:\n", 1, 7,
-        "slots must be a whole number such as 4, from 1 to 64, not nothing"},
-    {"price: -1\n", 1, 8,
-        "price must be a number such as 0.00036, from 0 to 100, not '-1'"},
-    {"price: .nan\n", 1, 8,
-        "price must be a number such as 0.00036, from 0 to 100, not '.nan'"},
+    {"slots: \"4\"\n", 1, 8, BAD_SLOTS "the text '4'"},
+    {"slots: four\n", 1, 8, BAD_SLOTS "'four'"},
+    {"slots: 65\n", 1, 8, BAD_SLOTS "'65'"},
+    {"slots: 0x10\n", 1, 8, BAD_SLOTS "'0x10'"},
+    {"slots: 1.0\n", 1, 8, BAD_SLOTS "'1.0'"},
+    {"slots: 99999999999999999999\n", 1, 8, BAD_SLOTS "'99999999999999999999'"},
+    {"slots:\n", 1, 7, BAD_SLOTS "nothing"},
+    {"price: -1\n", 1, 8, BAD_PRICE "'-1'"},
+    {"price: .nan\n", 1, 8, BAD_PRICE "'.nan'"},
     {"verify: yes\n", 1, 9, "verify must be true or false, not 'yes'"},
     {"verify: 'true'\n", 1, 9,
         "verify must be true or false, not the text 'true'"},
     {"verify: [true]\n", 1, 9, "verify must be true or false, not a list"},
-    {"visibility_timeout: 30\n", 1, 21,
-        "visibility_timeout must be a duration such as 60s, at least 2s, not "
-        "'30'"},
-    {"visibility_timeout: 1999ms\n", 1, 21,
-        "visibility_timeout must be a duration such as 60s, at least 2s, not "
-        "'1999ms'"},
+    {"visibility_timeout: 30\n", 1, 21, BAD_TIMEOUT "'30'"},
+    {"visibility_timeout: 1999ms\n", 1, 21, BAD_TIMEOUT "'1999ms'"},
     {"settle: 3h\n", 1, 9,
         "settle must be a duration such as 30s, from 0s to 2h, not '3h'"},
     {"size: 64KB\n", 1, 7,
@@ -213,42 +136,39 @@ static const struct {
     {"mode: 5\n", 1, 7, "mode must be one of copy or move, not '5'"},
 };
 
-FIXTURE_TEST(what_does_not_fit_is_said_with_what_would)
+CONFIG_TEST(what_does_not_fit_is_said_with_what_would)
 {
     unsetenv("NOT_SET_HERE");
     for (size_t i = 0; TEST_EACH(i, wrong); i++) {
         struct sample sample = {0};
 
-        done(fixture);
-        init(fixture);
-        assert_false(load(fixture, wrong[i].text, &sample));
-        assert_int_equal(fixture->problems.errors, 1);
-        assert_problem(
-            fixture, 0, wrong[i].line, wrong[i].column, wrong[i].problem);
+        config_text_renew(c);
+        assert_false(load(c, wrong[i].text, &sample));
+        config_text_check_only(
+            c, wrong[i].line, wrong[i].column, wrong[i].problem);
     }
 }
 
-FIXTURE_TEST(all_mistakes_are_listed_and_what_is_right_is_kept)
+CONFIG_TEST(all_mistakes_are_listed_and_what_is_right_is_kept)
 {
     struct sample sample = {0};
 
-    assert_false(load(fixture,
+    assert_false(load(c,
         "slots: x\nnope: 1\nverify: 2\nsettle: 7s\nvisibility_timeout: 1\n",
         &sample));
-    assert_int_equal(fixture->problems.errors, 4);
+    assert_int_equal(c->problems.errors, 4);
     assert_int_equal(sample.settle_ms, 7000);
 }
 
-FIXTURE_TEST(another_node_than_a_map_is_refused)
+CONFIG_TEST(another_node_than_a_map_is_refused)
 {
     struct sample sample = {0};
 
-    assert_false(load(fixture, "- a\n", &sample));
-    assert_problem(
-        fixture, 0, 1, 1, "worker must be a map of keys, not a list");
+    assert_false(load(c, "- a\n", &sample));
+    config_text_check(c, 0, 1, 1, "worker must be a map of keys, not a list");
 }
 
-FIXTURE_TEST(a_required_key_is_missed)
+CONFIG_TEST(a_required_key_is_missed)
 {
     static const struct setting required[] = {
         {.key = "kind",
@@ -259,19 +179,19 @@ FIXTURE_TEST(a_required_key_is_missed)
     };
     struct sample sample = {0};
 
-    assert_false(settings_load(read_text(fixture, "\n{}\n"), "job x", required,
-        1, &fixture->arena, &sample, &fixture->problems));
-    assert_problem(
-        fixture, 0, 2, 1, "job x lacks the key 'kind': what the job does");
+    assert_false(settings_load(config_text_read_good(c, "\n{}\n"), "job x",
+        required, 1, &c->arena, &sample, &c->problems));
+    config_text_check(
+        c, 0, 2, 1, "job x lacks the key 'kind': what the job does");
 }
 
-FIXTURE_TEST(texts_and_measures_take_variables)
+CONFIG_TEST(texts_and_measures_take_variables)
 {
     struct sample sample = {0};
 
     setenv("TIMEOUT", "7s", 1);
     setenv("MODE", "copy", 1);
-    assert_true(load(fixture,
+    assert_true(load(c,
         "visibility_timeout: ${TIMEOUT}\nmode: \"${MODE}\"\n"
         "size: ${NO_SIZE:-2KiB}\n",
         &sample));
@@ -324,7 +244,7 @@ static void set_variables(void)
     unsetenv("NOT_SET_HERE");
 }
 
-FIXTURE_TEST(variables_are_replaced_and_never_read_again)
+CONFIG_TEST(variables_are_replaced_and_never_read_again)
 {
     set_variables();
     for (size_t i = 0; TEST_EACH(i, texts); i++) {
@@ -332,14 +252,13 @@ FIXTURE_TEST(variables_are_replaced_and_never_read_again)
         struct yaml_node node = {.type = YAML_SCALAR, .quoted = true};
         bool good;
 
-        done(fixture);
-        init(fixture);
+        config_text_renew(c);
         node.text = slice_of(texts[i].text);
-        good = settings_text(&node, texts[i].is_template, &fixture->arena, &ret,
-            NULL, &fixture->problems);
+        good = settings_text(
+            &node, texts[i].is_template, &c->arena, &ret, NULL, &c->problems);
         if (texts[i].wanted == NULL) {
             assert_false(good);
-            assert_int_equal(fixture->problems.errors, 1);
+            assert_int_equal(c->problems.errors, 1);
             assert_null(ret.at);
         } else {
             assert_true(good);
@@ -348,46 +267,47 @@ FIXTURE_TEST(variables_are_replaced_and_never_read_again)
     }
 }
 
-FIXTURE_TEST(an_unset_variable_can_be_remembered)
+CONFIG_TEST(an_unset_variable_can_be_remembered)
 {
-    struct yaml_node *root =
-        read_text(fixture, "a: x${NOT_SET_HERE}y${NOR_THIS}\nb: ${ONE}\n");
+    struct yaml_node *root = config_text_read_good(
+        c, "a: x${NOT_SET_HERE}y${NOR_THIS}\nb: ${ONE}\n");
     const char *unset = NULL;
     struct slice ret;
 
     set_variables();
     unsetenv("NOR_THIS");
-    assert_true(settings_text(yaml_get(root, "b"), false, &fixture->arena, &ret,
-        &unset, &fixture->problems));
+    assert_true(settings_text(
+        yaml_get(root, "b"), false, &c->arena, &ret, &unset, &c->problems));
     assert_null(unset);
-    assert_true(settings_text(yaml_get(root, "a"), false, &fixture->arena, &ret,
-        &unset, &fixture->problems));
+    assert_true(settings_text(
+        yaml_get(root, "a"), false, &c->arena, &ret, &unset, &c->problems));
     assert_string_equal(unset, "NOT_SET_HERE");
     assert_string_equal(ret.at, "xy");
-    assert_int_equal(fixture->problems.errors, 0);
+    assert_int_equal(c->problems.errors, 0);
 }
 
-FIXTURE_TEST(other_nodes_are_no_text)
+CONFIG_TEST(other_nodes_are_no_text)
 {
-    struct yaml_node *root = read_text(fixture, "a: [1]\nb: {x: 1}\nc:\n");
+    struct yaml_node *root =
+        config_text_read_good(c, "a: [1]\nb: {x: 1}\nc:\n");
     struct slice ret;
 
     for (size_t i = 0; i < root->count; i++)
-        assert_false(settings_text(root->items[i], false, &fixture->arena, &ret,
-            NULL, &fixture->problems));
-    assert_problem(fixture, 0, 1, 4, "this key must be a text, not a list");
-    assert_problem(fixture, 1, 2, 4, "this key must be a text, not a map");
-    assert_problem(fixture, 2, 3, 3, "this key must be a text, not nothing");
+        assert_false(settings_text(
+            root->items[i], false, &c->arena, &ret, NULL, &c->problems));
+    config_text_check(c, 0, 1, 4, "this key must be a text, not a list");
+    config_text_check(c, 1, 2, 4, "this key must be a text, not a map");
+    config_text_check(c, 2, 3, 3, "this key must be a text, not nothing");
 }
 
-FIXTURE_TEST(a_strange_word_is_shown_safely)
+CONFIG_TEST(a_strange_word_is_shown_safely)
 {
     static const char *const names[] = {"cascade-delete"};
 
-    settings_unknown(&fixture->problems, (struct mark){"t.yaml", 1, 1}, "kind",
+    settings_unknown(&c->problems, (struct mark){"t.yaml", 1, 1}, "kind",
         slice_of("a\nb\x1b[31m"), names, 1);
-    assert_null(strpbrk(fixture->problems.list[0].text, "\n\x1b"));
-    settings_unknown(&fixture->problems, (struct mark){"t.yaml", 1, 1}, "kind",
+    assert_null(strpbrk(c->problems.list[0].text, "\n\x1b"));
+    settings_unknown(&c->problems, (struct mark){"t.yaml", 1, 1}, "kind",
         slice_of("x"), names, 0);
-    assert_problem(fixture, 1, 1, 1, "unknown kind 'x': none is configured");
+    config_text_check(c, 1, 1, 1, "unknown kind 'x': none is configured");
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* `worker:` of the configuration. */
-#include "config/problems.h"
-#include "config/yaml.h"
+#include "tests/support/config_text.h"
 #include "tests/support/loading.h"
 #include "tests/support/test.h"
 #include "worker/base/mem.h"
@@ -24,98 +23,65 @@ static struct job list[] = {
 static const struct jobs jobs = {.list = list, .count = 2};
 static const char *const names[] = {"main", "cloud"};
 
-struct loaded {
-    struct arena arena;
-    struct problems problems;
-    struct setup setup;
-};
-
-static void init(struct loaded *loaded)
-{
-    arena_init(&loaded->arena);
-    problems_init(&loaded->problems);
-}
-
-static void done(struct loaded *loaded)
-{
-    problems_done(&loaded->problems);
-    arena_done(&loaded->arena);
-}
-
-TEST_FIXTURE(fixture, struct loaded, init, done)
-
-#define FIXTURE_TEST(name)                                                     \
-    TEST_WITH(name, fixture_set_up, fixture_tear_down, struct loaded *loaded)
+static struct setup setup;
 
 static void load(
-    struct loaded *loaded, const char *text, size_t stores, size_t by_default)
+    struct config_text *c, const char *text, size_t stores, size_t by_default)
 {
     struct job_stores where = {
         .count = stores, .names = names, .by_default = by_default};
-    const struct yaml_node *node = NULL;
 
-    problems_done(&loaded->problems);
-    problems_init(&loaded->problems);
-    if (text) {
-        node = yaml_read(
-            "t.yaml", slice_of(text), &loaded->arena, &loaded->problems);
-        assert_non_null(node);
-    }
-    setup_load(
-        node, &where, &jobs, &loaded->arena, &loaded->setup, &loaded->problems);
+    config_text_renew(c);
+    setup_load(text ? config_text_read_good(c, text) : NULL, &where, &jobs,
+        &c->arena, &setup, &c->problems);
 }
 
-static void good(struct loaded *loaded)
+static void load_good(
+    struct config_text *c, const char *text, size_t stores, size_t by_default)
 {
-    if (loaded->problems.errors > 0)
-        fail_msg("%s", loaded->problems.list[0].text);
+    load(c, text, stores, by_default);
+    if (c->problems.errors > 0)
+        fail_msg("%s", c->problems.list[0].text);
 }
 
-static void refused(struct loaded *loaded, const char *why, unsigned line)
+static void refused(struct config_text *c, const char *why, unsigned line)
 {
-    for (size_t i = 0; i < loaded->problems.count; i++)
-        if (strstr(loaded->problems.list[i].text, why) &&
-            loaded->problems.list[i].mark.line == line)
+    for (size_t i = 0; i < c->problems.count; i++)
+        if (strstr(c->problems.list[i].text, why) &&
+            c->problems.list[i].mark.line == line)
             return;
     fail_msg("nobody said '%s' at line %u, but: %s", why, line,
-        loaded->problems.count ? loaded->problems.list[0].text : "nothing");
+        c->problems.count ? c->problems.list[0].text : "nothing");
 }
 
-FIXTURE_TEST(nothing_said_gives_the_documented_defaults)
+CONFIG_TEST(nothing_said_gives_the_documented_defaults)
 {
-    load(loaded, NULL, 1, 0);
-    good(loaded);
-    assert_int_equal(loaded->setup.store, 0);
-    assert_int_equal(loaded->setup.queue_count, 1);
-    assert_string_equal(loaded->setup.queues[0].name, "tableward");
-    assert_string_equal(
-        loaded->setup.queues[0].poison_queue, "tableward-poison");
-    assert_int_equal(loaded->setup.slots, 16);
-    assert_int_equal(loaded->setup.requests, 64);
-    assert_int_equal(loaded->setup.visibility_timeout_s, 60);
-    assert_int_equal(loaded->setup.poll_min_ms, 100);
-    assert_int_equal(loaded->setup.poll_max_ms, 30000);
-    assert_int_equal(loaded->setup.max_attempts, 5);
-    assert_int_equal(loaded->setup.max_entities_per_second, 0);
-    assert_int_equal(loaded->setup.log_level, LOG_INFO);
+    load_good(c, NULL, 1, 0);
+    assert_int_equal(setup.store, 0);
+    assert_int_equal(setup.queue_count, 1);
+    assert_string_equal(setup.queues[0].name, "tableward");
+    assert_string_equal(setup.queues[0].poison_queue, "tableward-poison");
+    assert_int_equal(setup.slots, 16);
+    assert_int_equal(setup.requests, 64);
+    assert_int_equal(setup.visibility_timeout_s, 60);
+    assert_int_equal(setup.poll_min_ms, 100);
+    assert_int_equal(setup.poll_max_ms, 30000);
+    assert_int_equal(setup.max_attempts, 5);
+    assert_int_equal(setup.max_entities_per_second, 0);
+    assert_int_equal(setup.log_level, LOG_INFO);
 }
 
-FIXTURE_TEST(an_empty_list_of_queues_serves_none)
+CONFIG_TEST(an_empty_list_of_queues_serves_none)
 {
-    struct setup *setup = &loaded->setup;
-
-    load(loaded, "queues: []\n", 1, 0);
-    good(loaded);
-    assert_int_equal(setup->queue_count, 0);
-    assert_null(setup_queue_for(setup, &list[0]));
-    assert_null(setup_queue_named(setup, slice_of("tableward")));
+    load_good(c, "queues: []\n", 1, 0);
+    assert_int_equal(setup.queue_count, 0);
+    assert_null(setup_queue_for(&setup, &list[0]));
+    assert_null(setup_queue_named(&setup, slice_of("tableward")));
 }
 
-FIXTURE_TEST(everything_said_is_taken)
+CONFIG_TEST(everything_said_is_taken)
 {
-    const struct setup *setup = &loaded->setup;
-
-    load(loaded,
+    load_good(c,
         "store: cloud\n"
         "queues:\n"
         "  - {name: work, slots: 2}\n"
@@ -126,27 +92,26 @@ FIXTURE_TEST(everything_said_is_taken)
         "max_entities_per_second: 500\nprice_per_10k: 0.5\n"
         "log_level: debug\n",
         2, 0);
-    good(loaded);
-    assert_int_equal(setup->store, 1);
-    assert_int_equal(setup->queue_count, 2);
-    assert_null(setup->queues[0].job);
-    assert_int_equal(setup->queues[0].slots, 2);
-    assert_int_equal(setup->queues[1].slots, 0);
-    assert_ptr_equal(setup->queues[1].job, &list[0]);
-    assert_true(setup->queues[1].base64);
-    assert_int_equal(setup->visibility_timeout_s, 2);
-    assert_int_equal(setup->poll_min_ms, 5);
-    assert_int_equal(setup->max_entities_per_second, 500);
-    assert_int_equal(setup->log_level, LOG_DEBUG);
-    assert_true(setup->price_per_10k > 0.4 && setup->price_per_10k < 0.6);
-    assert_ptr_equal(setup_queue_for(setup, &list[0]), &setup->queues[1]);
-    assert_ptr_equal(setup_queue_for(setup, &list[1]), &setup->queues[0]);
+    assert_int_equal(setup.store, 1);
+    assert_int_equal(setup.queue_count, 2);
+    assert_null(setup.queues[0].job);
+    assert_int_equal(setup.queues[0].slots, 2);
+    assert_int_equal(setup.queues[1].slots, 0);
+    assert_ptr_equal(setup.queues[1].job, &list[0]);
+    assert_true(setup.queues[1].base64);
+    assert_int_equal(setup.visibility_timeout_s, 2);
+    assert_int_equal(setup.poll_min_ms, 5);
+    assert_int_equal(setup.max_entities_per_second, 500);
+    assert_int_equal(setup.log_level, LOG_DEBUG);
+    assert_true(setup.price_per_10k > 0.4 && setup.price_per_10k < 0.6);
+    assert_ptr_equal(setup_queue_for(&setup, &list[0]), &setup.queues[1]);
+    assert_ptr_equal(setup_queue_for(&setup, &list[1]), &setup.queues[0]);
     assert_ptr_equal(
-        setup_queue_named(setup, slice_of("work")), &setup->queues[0]);
-    assert_null(setup_queue_named(setup, slice_of("none")));
+        setup_queue_named(&setup, slice_of("work")), &setup.queues[0]);
+    assert_null(setup_queue_named(&setup, slice_of("none")));
 }
 
-FIXTURE_TEST(each_mistake_is_named_at_its_place)
+CONFIG_TEST(each_mistake_is_named_at_its_place)
 {
     static const struct {
         const char *text, *why;
@@ -193,85 +158,76 @@ FIXTURE_TEST(each_mistake_is_named_at_its_place)
     };
 
     for (size_t i = 0; TEST_EACH(i, cases); i++) {
-        load(loaded, cases[i].text, 2, 0);
-        refused(loaded, cases[i].why, cases[i].line);
+        load(c, cases[i].text, 2, 0);
+        refused(c, cases[i].why, cases[i].line);
     }
 }
 
-FIXTURE_TEST(listen_and_token_file_are_kept)
+CONFIG_TEST(listen_and_token_file_are_kept)
 {
-    const struct setup *setup = &loaded->setup;
-
-    load(loaded, "slots: 1\n", 2, 0);
-    good(loaded);
-    assert_null(setup->listen);
-    assert_null(setup->admin_token_file);
-    load(loaded, "listen: '[::1]:9464'\nadmin_token_file: token\n", 2, 0);
-    good(loaded);
-    assert_string_equal(setup->listen, "[::1]:9464");
-    assert_string_equal(setup->admin_token_file, "token");
-    assert_null(setup->unset);
+    load_good(c, "slots: 1\n", 2, 0);
+    assert_null(setup.listen);
+    assert_null(setup.admin_token_file);
+    load_good(c, "listen: '[::1]:9464'\nadmin_token_file: token\n", 2, 0);
+    assert_string_equal(setup.listen, "[::1]:9464");
+    assert_string_equal(setup.admin_token_file, "token");
+    assert_null(setup.unset);
 }
 
 /* Only a worker needs it, so `status` works without the variable. */
-FIXTURE_TEST(a_token_file_may_need_a_variable_that_is_not_set)
+CONFIG_TEST(a_token_file_may_need_a_variable_that_is_not_set)
 {
-    load(loaded, "slots: 1\nadmin_token_file: \"${TEST_SETUP_UNSET}/admin\"\n",
-        2, 0);
-    good(loaded);
-    assert_string_equal(loaded->setup.unset, "TEST_SETUP_UNSET");
-    assert_int_equal(loaded->setup.unset_mark.line, 2);
+    load_good(
+        c, "slots: 1\nadmin_token_file: \"${TEST_SETUP_UNSET}/admin\"\n", 2, 0);
+    assert_string_equal(setup.unset, "TEST_SETUP_UNSET");
+    assert_int_equal(setup.unset_mark.line, 2);
 }
 
 TEST(paths_start_at_the_folder_of_relative_paths)
 {
     struct definition definition = {.archive_folder = "/var/lib/tableward"};
-    char *path;
+    char *relative = definition_path(&definition, "token");
+    char *absolute = definition_path(&definition, "/run/token");
 
-    path = definition_path(&definition, "token");
-    assert_string_equal(path, "/var/lib/tableward/token");
-    mem_free(path);
-    path = definition_path(&definition, "/run/token");
-    assert_string_equal(path, "/run/token");
-    mem_free(path);
+    assert_string_equal(relative, "/var/lib/tableward/token");
+    assert_string_equal(absolute, "/run/token");
+    mem_free(relative);
+    mem_free(absolute);
 }
 
 /* A run of a queue that other workers serve is left to them, whatever its job
  * is. */
-FIXTURE_TEST(an_orphan_belongs_to_its_own_queue)
+CONFIG_TEST(an_orphan_belongs_to_its_own_queue)
 {
-    const struct setup *setup = &loaded->setup;
     struct slice none = {0}, work = slice_of("work"), bound = slice_of("bound"),
                  other = slice_of("other");
 
-    load(loaded,
+    load_good(c,
         "queues:\n  - {name: work}\n"
         "  - {name: bound, job: delete-channel, body: channel}\n",
         2, 0);
-    good(loaded);
     assert_ptr_equal(
-        setup_queue_of_orphan(setup, &list[0], work), &setup->queues[0]);
+        setup_queue_of_orphan(&setup, &list[0], work), &setup.queues[0]);
     assert_ptr_equal(
-        setup_queue_of_orphan(setup, &list[0], bound), &setup->queues[1]);
-    assert_null(setup_queue_of_orphan(setup, &list[1], bound));
-    assert_null(setup_queue_of_orphan(setup, &list[0], other));
+        setup_queue_of_orphan(&setup, &list[0], bound), &setup.queues[1]);
+    assert_null(setup_queue_of_orphan(&setup, &list[1], bound));
+    assert_null(setup_queue_of_orphan(&setup, &list[0], other));
     /* A wake-up message would be put on a queue that this worker serves. */
     assert_ptr_equal(
-        setup_queue_of_run(setup, &list[0], other), &setup->queues[1]);
+        setup_queue_of_run(&setup, &list[0], other), &setup.queues[1]);
     /* The command `run` started the run. */
     assert_ptr_equal(
-        setup_queue_of_orphan(setup, &list[0], none), &setup->queues[1]);
+        setup_queue_of_orphan(&setup, &list[0], none), &setup.queues[1]);
     assert_ptr_equal(
-        setup_queue_of_orphan(setup, &list[1], none), &setup->queues[0]);
+        setup_queue_of_orphan(&setup, &list[1], none), &setup.queues[0]);
 }
 
-FIXTURE_TEST(several_stores_need_a_choice)
+CONFIG_TEST(several_stores_need_a_choice)
 {
-    load(loaded, "slots: 1\n", 2, 2);
-    refused(loaded, "there are several stores", 1);
-    load(loaded, NULL, 2, 2);
-    good(loaded);
-    assert_int_equal(loaded->setup.store, 2);
+    load(c, "slots: 1\n", 2, 2);
+    refused(c, "there are several stores", 1);
+    load_good(c, NULL, 2, 2);
+    assert_int_equal(setup.store, 2);
 }
 
 /* Loads the job and `worker:` without a key. Returns the number of problems
@@ -279,7 +235,6 @@ FIXTURE_TEST(several_stores_need_a_choice)
 static int ledger_problems(const char *text)
 {
     struct loading l = {.names = {NULL}};
-    struct setup setup;
     int count = 0;
 
     loading_begin(&l, text);

@@ -1,116 +1,72 @@
 /* SPDX-License-Identifier: MIT */
 /* YAML: a tree with positions; features that are not needed are refused. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "config/yaml.h"
+#include "tests/support/config_text.h"
 #include "tests/support/test.h"
 #include "worker/base/buf.h"
 
-struct fixture {
-    struct arena arena;
-    struct problems problems;
-};
-
-static void init(struct fixture *fixture)
+static struct yaml_node *read_text(struct config_text *c, const char *text)
 {
-    arena_init(&fixture->arena);
-    problems_init(&fixture->problems);
+    return config_text_read(c, slice_of(text));
 }
 
-static void done(struct fixture *fixture)
+CONFIG_TEST(tree_keeps_types_order_and_places)
 {
-    problems_done(&fixture->problems);
-    arena_done(&fixture->arena);
-}
-
-TEST_FIXTURE(fixture, struct fixture, init, done)
-
-#define FIXTURE_TEST(name)                                                     \
-    TEST_WITH(name, fixture_set_up, fixture_tear_down, struct fixture *fixture)
-
-static struct yaml_node *read_slice(struct fixture *fixture, struct slice text)
-{
-    return yaml_read("t.yaml", text, &fixture->arena, &fixture->problems);
-}
-
-static struct yaml_node *read_text(struct fixture *fixture, const char *text)
-{
-    return read_slice(fixture, slice_of(text));
-}
-
-static void assert_mark(struct mark mark, unsigned line, unsigned column)
-{
-    assert_string_equal(mark.file, "t.yaml");
-    assert_int_equal(mark.line, line);
-    assert_int_equal(mark.column, column);
-}
-
-static void assert_problem(struct fixture *fixture, size_t i, unsigned line,
-    unsigned column, const char *text)
-{
-    assert_true(i < fixture->problems.count);
-    assert_string_equal(fixture->problems.list[i].text, text);
-    assert_mark(fixture->problems.list[i].mark, line, column);
-}
-
-FIXTURE_TEST(tree_keeps_types_order_and_places)
-{
-    struct yaml_node *root = read_text(fixture, "# a comment\n"
-                                                "b:\n"
-                                                "  - one\n"
-                                                "  - 'two'\n"
-                                                "a: {x: \"\", y: }\n");
+    struct yaml_node *root = read_text(c, "# a comment\n"
+                                          "b:\n"
+                                          "  - one\n"
+                                          "  - 'two'\n"
+                                          "a: {x: \"\", y: }\n");
     struct yaml_node *list, *map;
 
     assert_non_null(root);
-    assert_int_equal(fixture->problems.errors, 0);
+    assert_int_equal(c->problems.errors, 0);
     assert_int_equal(root->type, YAML_MAP);
     assert_int_equal(root->count, 2);
     assert_string_equal(root->keys[0]->text.at, "b");
-    assert_mark(root->keys[0]->mark, 2, 1);
+    config_text_check_mark(root->keys[0]->mark, 2, 1);
     list = yaml_get(root, "b");
     assert_int_equal(list->type, YAML_LIST);
     assert_int_equal(list->count, 2);
     assert_string_equal(list->items[0]->text.at, "one");
     assert_false(list->items[0]->quoted);
     assert_true(list->items[1]->quoted);
-    assert_mark(list->items[1]->mark, 4, 5);
+    config_text_check_mark(list->items[1]->mark, 4, 5);
     map = yaml_get(root, "a");
     assert_int_equal(map->type, YAML_MAP);
-    assert_mark(map->mark, 5, 4);
+    config_text_check_mark(map->mark, 5, 4);
     assert_true(map->items[0]->quoted);
     assert_int_equal(map->items[1]->text.len, 0);
     assert_false(map->items[1]->quoted);
 }
 
-FIXTURE_TEST(get_finds_nothing_in_other_nodes)
+CONFIG_TEST(get_finds_nothing_in_other_nodes)
 {
-    struct yaml_node *root = read_text(fixture, "a: [b]\n");
+    struct yaml_node *root = read_text(c, "a: [b]\n");
 
     assert_null(yaml_get(root, "b"));
     assert_null(yaml_get(yaml_get(root, "a"), "b"));
     assert_null(yaml_get(NULL, "b"));
 }
 
-FIXTURE_TEST(an_empty_file_is_an_empty_map)
+CONFIG_TEST(an_empty_file_is_an_empty_map)
 {
     static const char *const texts[] = {"", "# nothing\n", "---\n", "\n\n"};
 
     for (size_t i = 0; TEST_EACH(i, texts); i++) {
-        struct yaml_node *root = read_text(fixture, texts[i]);
+        struct yaml_node *root = read_text(c, texts[i]);
 
         assert_non_null(root);
         assert_int_equal(root->type, YAML_MAP);
         assert_int_equal(root->count, 0);
-        assert_mark(root->mark, 1, 1);
+        config_text_check_mark(root->mark, 1, 1);
     }
-    assert_non_null(read_slice(fixture, (struct slice){0}));
+    assert_non_null(config_text_read(c, (struct slice){0}));
 }
 
-FIXTURE_TEST(folded_and_literal_texts_are_texts)
+CONFIG_TEST(folded_and_literal_texts_are_texts)
 {
-    struct yaml_node *root = read_text(fixture, "a: |\n  1\n  2\nb: >-\n  3\n");
+    struct yaml_node *root = read_text(c, "a: |\n  1\n  2\nb: >-\n  3\n");
 
     assert_string_equal(yaml_get(root, "a")->text.at, "1\n2\n");
     assert_true(yaml_get(root, "a")->quoted);
@@ -118,11 +74,11 @@ FIXTURE_TEST(folded_and_literal_texts_are_texts)
     assert_true(yaml_get(root, "b")->quoted);
 }
 
-FIXTURE_TEST(columns_count_characters)
+CONFIG_TEST(columns_count_characters)
 {
-    struct yaml_node *root = read_text(fixture, "{\"\xc3\xa9\xc3\xa9\": x}\n");
+    struct yaml_node *root = read_text(c, "{\"\xc3\xa9\xc3\xa9\": x}\n");
 
-    assert_mark(root->items[0]->mark, 1, 8);
+    config_text_check_mark(root->items[0]->mark, 1, 8);
 }
 
 /* Each of these texts ends the parsing with one problem. */
@@ -165,76 +121,51 @@ static const struct {
         "this is not UTF-8; save the file in that encoding"},
 };
 
-FIXTURE_TEST(what_ends_the_reading_is_said_once_at_its_place)
+CONFIG_TEST(what_ends_the_reading_is_said_once_at_its_place)
 {
     for (size_t i = 0; TEST_EACH(i, fatal); i++) {
-        print_message("%s\n", fatal[i].name);
-        done(fixture);
-        init(fixture);
-        assert_null(read_text(fixture, fatal[i].text));
-        assert_int_equal(fixture->problems.errors, 1);
-        assert_problem(
-            fixture, 0, fatal[i].line, fatal[i].column, fatal[i].problem);
+        test_case("%s", fatal[i].name);
+        config_text_renew(c);
+        assert_null(read_text(c, fatal[i].text));
+        config_text_check_only(
+            c, fatal[i].line, fatal[i].column, fatal[i].problem);
     }
 }
 
-FIXTURE_TEST(duplicate_keys_are_listed_with_the_first)
+CONFIG_TEST(duplicate_keys_are_listed_with_the_first)
 {
     assert_non_null(
-        read_text(fixture, "a: 1\nb: {x: 1, y: 2, x: 3}\nc: 2\n'a': 3\n"));
-    assert_int_equal(fixture->problems.errors, 2);
-    assert_problem(
-        fixture, 0, 2, 17, "duplicate key 'x': line 2 has it already");
-    assert_problem(
-        fixture, 1, 4, 1, "duplicate key 'a': line 1 has it already");
+        read_text(c, "a: 1\nb: {x: 1, y: 2, x: 3}\nc: 2\n'a': 3\n"));
+    assert_int_equal(c->problems.errors, 2);
+    config_text_check(c, 0, 2, 17, "duplicate key 'x': line 2 has it already");
+    config_text_check(c, 1, 4, 1, "duplicate key 'a': line 1 has it already");
 }
 
-FIXTURE_TEST(tags_are_listed)
+CONFIG_TEST(tags_are_listed)
 {
-    struct yaml_node *root =
-        read_text(fixture, "a: !!str 5\nb: !x [1]\nc: ! {}\n");
+    struct yaml_node *root = read_text(c, "a: !!str 5\nb: !x [1]\nc: ! {}\n");
 
     assert_non_null(root);
-    assert_int_equal(fixture->problems.errors, 3);
-    assert_problem(fixture, 0, 1, 4,
+    assert_int_equal(c->problems.errors, 3);
+    config_text_check(c, 0, 1, 4,
         "the tag tag:yaml.org,2002:str is not supported: write the value "
         "itself");
-    assert_problem(fixture, 1, 2, 4,
-        "the tag !x is not supported: write the value itself");
+    config_text_check(
+        c, 1, 2, 4, "the tag !x is not supported: write the value itself");
 }
 
-FIXTURE_TEST(nul_characters_are_refused)
+CONFIG_TEST(nul_characters_are_refused)
 {
-    assert_non_null(read_text(fixture, "a: \"x\\0y\"\n"));
-    assert_problem(
-        fixture, 0, 1, 4, "a text must not contain a NUL character (\\0)");
-    assert_null(read_slice(fixture, (struct slice){"a: \0\n", 5}));
-    assert_problem(fixture, 1, 1, 4, "control characters are not allowed");
-}
-
-FIXTURE_TEST(an_alias_bomb_dies_at_its_first_anchor)
-{
-    struct buf text;
-
-    buf_init(&text, 1 << 20);
-    buf_add_text(&text, "a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol]\n");
-    for (int i = 1; i < 40; i++) {
-        buf_add_format(&text, "a%d: &a%d [*a%d", i, i, i - 1);
-        for (int k = 0; k < 8; k++)
-            buf_add_format(&text, ", *a%d", i - 1);
-        buf_add_text(&text, "]\n");
-    }
-    assert_null(read_slice(fixture, buf_slice(&text)));
-    assert_int_equal(fixture->problems.errors, 1);
-    assert_problem(fixture, 0, 1, 5,
-        "the anchor &a0 is not supported: write the value itself");
-    assert_true(fixture->arena.bytes < 1 << 20);
-    buf_done(&text);
+    assert_non_null(read_text(c, "a: \"x\\0y\"\n"));
+    config_text_check(
+        c, 0, 1, 4, "a text must not contain a NUL character (\\0)");
+    assert_null(config_text_read(c, (struct slice){"a: \0\n", 5}));
+    config_text_check(c, 1, 1, 4, "control characters are not allowed");
 }
 
 /* Parses a text of `open` count times, then `close` count times. */
 static struct yaml_node *read_nested(
-    struct fixture *fixture, int count, const char *open, const char *close)
+    struct config_text *c, int count, const char *open, const char *close)
 {
     struct yaml_node *root;
     struct buf text;
@@ -244,37 +175,37 @@ static struct yaml_node *read_nested(
         buf_add_text(&text, open);
     for (int i = 0; i < count; i++)
         buf_add_text(&text, close);
-    root = read_slice(fixture, buf_slice(&text));
+    root = config_text_read(c, buf_slice(&text));
     buf_done(&text);
     return root;
 }
 
-FIXTURE_TEST(nesting_has_an_end)
+CONFIG_TEST(nesting_has_an_end)
 {
-    assert_non_null(read_nested(fixture, 64, "[", "]"));
-    assert_int_equal(fixture->problems.errors, 0);
-    assert_null(read_nested(fixture, 65, "[", "]"));
-    assert_problem(fixture, 0, 1, 65, "nested deeper than 64 levels");
-    assert_null(read_nested(fixture, 500000, "[", ""));
-    assert_null(read_nested(fixture, 200000, "{a: ", "}"));
-    assert_null(read_nested(fixture, 500000, "- ", ""));
-    assert_int_equal(fixture->problems.errors, 4);
+    assert_non_null(read_nested(c, 64, "[", "]"));
+    assert_int_equal(c->problems.errors, 0);
+    assert_null(read_nested(c, 65, "[", "]"));
+    config_text_check(c, 0, 1, 65, "nested deeper than 64 levels");
+    assert_null(read_nested(c, 500000, "[", ""));
+    assert_null(read_nested(c, 200000, "{a: ", "}"));
+    assert_null(read_nested(c, 500000, "- ", ""));
+    assert_int_equal(c->problems.errors, 4);
 }
 
-FIXTURE_TEST(a_file_over_one_mebibyte_is_refused)
+CONFIG_TEST(a_file_over_one_mebibyte_is_refused)
 {
     size_t len = (1 << 20) + 1;
     char *text = test_malloc(len);
 
     memset(text, '#', len);
-    assert_non_null(read_slice(fixture, (struct slice){text, len - 1}));
-    assert_null(read_slice(fixture, (struct slice){text, len}));
-    assert_problem(fixture, 0, 1, 1,
+    assert_non_null(config_text_read(c, (struct slice){text, len - 1}));
+    assert_null(config_text_read(c, (struct slice){text, len}));
+    config_text_check(c, 0, 1, 1,
         "the file has 1048577 bytes; a configuration has at most 1048576");
     test_free(text);
 }
 
-FIXTURE_TEST(a_map_of_very_many_keys_is_read_in_good_time)
+CONFIG_TEST(a_map_of_very_many_keys_is_read_in_good_time)
 {
     struct yaml_node *root;
     struct buf text;
@@ -283,26 +214,25 @@ FIXTURE_TEST(a_map_of_very_many_keys_is_read_in_good_time)
     for (int i = 0; i < 100000; i++)
         buf_add_format(&text, "k%d:\n", i);
     buf_add_text(&text, "k5:\n");
-    root = read_slice(fixture, buf_slice(&text));
+    root = config_text_read(c, buf_slice(&text));
     assert_non_null(root);
     assert_int_equal(root->count, 100001);
-    assert_int_equal(fixture->problems.errors, 1);
-    assert_problem(
-        fixture, 0, 100001, 1, "duplicate key 'k5': line 6 has it already");
+    config_text_check_only(
+        c, 100001, 1, "duplicate key 'k5': line 6 has it already");
     buf_done(&text);
 }
 
-FIXTURE_TEST(a_byte_order_mark_is_passed_over)
+CONFIG_TEST(a_byte_order_mark_is_passed_over)
 {
-    struct yaml_node *root = read_text(fixture, "\xef\xbb\xbf"
-                                                "a: 1\n");
+    struct yaml_node *root = read_text(c, "\xef\xbb\xbf"
+                                          "a: 1\n");
 
     assert_non_null(root);
     assert_string_equal(yaml_get(root, "a")->text.at, "1");
 }
 
 /* For any bytes there is a tree or a problem. */
-FIXTURE_TEST(any_bytes_give_a_tree_or_a_problem)
+CONFIG_TEST(any_bytes_give_a_tree_or_a_problem)
 {
     static const char alphabet[] = "ab: \n-[]{},#&*!|>'\"%@\\?\t0~\xc3\xa9";
     char text[40];
@@ -311,16 +241,15 @@ FIXTURE_TEST(any_bytes_give_a_tree_or_a_problem)
     for (int round = 0; round < 20000; round++) {
         struct yaml_node *root;
 
-        done(fixture);
-        init(fixture);
+        config_text_renew(c);
         for (size_t i = 0; i < sizeof(text); i++) {
             random = random * 1103515245 + 12345;
             text[i] = alphabet[(random >> 16) % (sizeof(alphabet) - 1)];
         }
-        root = read_slice(
-            fixture, (struct slice){text, (random >> 8) % sizeof(text)});
-        assert_true(root != NULL || fixture->problems.errors > 0);
+        root = config_text_read(
+            c, (struct slice){text, (random >> 8) % sizeof(text)});
+        assert_true(root != NULL || c->problems.errors > 0);
         if (root == NULL)
-            assert_true(fixture->problems.list[0].mark.line >= 1);
+            assert_true(c->problems.list[0].mark.line >= 1);
     }
 }
