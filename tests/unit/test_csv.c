@@ -1,38 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 /* CSV: where records end, what their cells hold, and what is refused. */
-#include <string.h>
-
 #include "tests/support/scratch.h"
 #include "tests/support/test.h"
 #include "worker/base/buf.h"
 #include "worker/transfer/csv.h"
 
-SCRATCH_TEST(lines_tell_where_a_record_ends)
+static enum csv_verdict verdict_of(const char *line)
 {
-    static const struct {
-        const char *line;
-        enum csv_verdict verdict;
-    } cases[] = {
-        {"", CSV_WHOLE},
-        {"a,b", CSV_WHOLE},
-        {"a,\"b\"", CSV_WHOLE},
-        {"a,\"b\"\r", CSV_WHOLE},
-        {"a,b\r", CSV_WHOLE},
-        {"\"\",\"\"", CSV_WHOLE},
-        {"\"a\"\"b\"", CSV_WHOLE},
-        {"\"a,", CSV_OPEN},
-        {"\"a\"\"", CSV_OPEN},
-        {"\"a\"b", CSV_INVALID},
-        {"\"a\"\rb", CSV_INVALID},
-        {"a\"b", CSV_INVALID},
-    };
+    struct csv_state csv = {0};
 
-    for (size_t i = 0; TEST_EACH(i, cases); i++) {
-        struct csv_state csv = {0};
+    return csv_line(&csv, slice_of(line));
+}
 
-        if (csv_line(&csv, slice_of(cases[i].line)) != cases[i].verdict)
-            fail_msg("%s", cases[i].line);
-    }
+TEST(lines_tell_where_a_record_ends)
+{
+    static const char *const whole[] = {
+        "", "a,b", "a,\"b\"", "a,\"b\"\r", "a,b\r", "\"\",\"\"", "\"a\"\"b\""};
+    static const char *const open[] = {"\"a,", "\"a\"\""};
+    static const char *const invalid[] = {"\"a\"b", "\"a\"\rb", "a\"b"};
+
+    for (size_t i = 0; TEST_EACH(i, whole); i++)
+        assert_int_equal(verdict_of(whole[i]), CSV_WHOLE);
+    for (size_t i = 0; TEST_EACH(i, open); i++)
+        assert_int_equal(verdict_of(open[i]), CSV_OPEN);
+    for (size_t i = 0; TEST_EACH(i, invalid); i++)
+        assert_int_equal(verdict_of(invalid[i]), CSV_INVALID);
 }
 
 SCRATCH_TEST(a_quoted_cell_may_contain_newlines)
@@ -47,11 +39,10 @@ SCRATCH_TEST(a_quoted_cell_may_contain_newlines)
 /* wanted: the fields, each followed by |. */
 static void assert_split(const char *record, const char *wanted)
 {
-    const struct slice *fields;
-    struct buf text;
     size_t count;
+    const struct slice *fields = csv_split(slice_of(record), &scratch, &count);
+    struct buf text;
 
-    fields = csv_split(slice_of(record), &scratch, &count);
     buf_init(&text, 1024);
     for (size_t i = 0; i < count; i++) {
         buf_add_slice(&text, fields[i]);
@@ -109,8 +100,7 @@ static void assert_refused(
     struct err err = {{0}};
 
     assert_int_not_equal(read_one(names, cells, &entity, &err), TW_OK);
-    if (!strstr(err.text, why))
-        fail_msg("'%s' does not say: %s", err.text, why);
+    assert_contains(err.text, why);
 }
 
 SCRATCH_TEST(a_record_is_an_entity)

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,17 +15,27 @@
 #define FOLDER "folder"
 #define PROGRESS FOLDER "/export-e1.progress"
 #define BLOGS FOLDER "/Blogs.jsonl"
+#define PART(table, id) FOLDER "/" table ".jsonl." id "-0123456789abcdef.part"
+
+static struct err err;
+static struct folder_progress *progress; /* with the id e1; NULL: none */
 
 static int set_up(void **state)
 {
-    struct err err;
-
     assert_ok(folder_create(FOLDER, &err));
     return 0;
 }
 
+static void close_progress(bool complete)
+{
+    if (progress)
+        folder_progress_close(progress, complete);
+    progress = NULL;
+}
+
 static int tear_down(void **state)
 {
+    close_progress(false);
     return system("rm -rf " FOLDER);
 }
 
@@ -37,27 +46,49 @@ static int tear_down(void **state)
 #define ACCOUNT "a"
 #define FIRST_LINE "store main ca978112ca1bbdcafac231b39a23dc4d\n"
 
-static struct folder_progress *begin_in_account(
+static struct folder_progress *open_progress(const char *id,
     const char *account, const char *store, enum tw_err expected)
 {
     const struct store of = {
         .name = store, .capabilities = {.identity = account}};
-    struct folder_progress *progress = NULL;
-    struct err err = {""};
+    struct folder_progress *opened = NULL;
 
+    err.text[0] = '\0';
     assert_int_equal(
-        folder_progress_open(FOLDER, "e1", &of, &progress, &err), expected);
+        folder_progress_open(FOLDER, id, &of, &opened, &err), expected);
     assert_true(expected == TW_OK || strlen(err.text) > 0);
-    return progress;
+    return opened;
 }
 
 static struct folder_progress *begin(const char *store, enum tw_err expected)
 {
-    return begin_in_account(ACCOUNT, store, expected);
+    return open_progress("e1", ACCOUNT, store, expected);
 }
 
-static bool is_done(
-    const struct folder_progress *progress, const char *table, bool begun)
+static struct folder_progress *begin_without_id(
+    const char *store, enum tw_err expected)
+{
+    return open_progress(NULL, ACCOUNT, store, expected);
+}
+
+static bool is_there(const char *path)
+{
+    return access(path, F_OK) == 0;
+}
+
+/* As the next process of the export does. */
+static void reopen(void)
+{
+    close_progress(false);
+    progress = begin("main", TW_OK);
+}
+
+static void begin_table(const char *table)
+{
+    assert_ok(folder_progress_begin(progress, table, &err));
+}
+
+static bool is_done(const char *table, bool begun)
 {
     bool done = !begun;
 
@@ -78,7 +109,6 @@ FIXTURE_TEST(files_of_tables_are_found)
 {
     char others[256] = "";
     struct folder folder;
-    struct err err;
 
     text_file_write(FOLDER "/b1234.CSV", "");
     text_file_write(BLOGS, "");
@@ -108,7 +138,6 @@ FIXTURE_TEST(a_file_that_seems_to_hold_entities_is_named)
         FOLDER "/Blogs.Json", FOLDER "/Blogs.ndjson", FOLDER "/b.CSV"};
     char others[256] = "";
     struct folder folder;
-    struct err err;
 
     text_file_write(FOLDER "/Blogs.jsonl.rejected", "");
     text_file_write(FOLDER "/notes.txt", "");
@@ -116,7 +145,7 @@ FIXTURE_TEST(a_file_that_seems_to_hold_entities_is_named)
     assert_null(folder.unknown);
     assert_string_equal(others, "notes.txt ");
     folder_done(&folder);
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; TEST_EACH(i, names); i++) {
         text_file_write(names[i], "");
         assert_ok(folder_read(&folder, FOLDER, NULL, NULL, &err));
         assert_string_equal(folder.unknown, names[i]);
@@ -127,13 +156,11 @@ FIXTURE_TEST(a_file_that_seems_to_hold_entities_is_named)
 
 FIXTURE_TEST(an_unfinished_export_is_noticed)
 {
-    static const char *const names[] = {PROGRESS,
-        FOLDER "/Blogs.jsonl.e1-0123456789abcdef.part",
-        FOLDER "/Blogs.csv.01234567.part"};
+    static const char *const names[] = {
+        PROGRESS, PART("Blogs", "e1"), FOLDER "/Blogs.csv.01234567.part"};
 
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; TEST_EACH(i, names); i++) {
         struct folder folder;
-        struct err err;
 
         text_file_write(names[i], "");
         assert_ok(folder_read(&folder, FOLDER, NULL, NULL, &err));
@@ -146,65 +173,57 @@ FIXTURE_TEST(an_unfinished_export_is_noticed)
 /* ---- progress ---- */
 
 /* Export Blogs, up to the rename of its part. */
-static struct folder_progress *complete_blogs(void)
+static void complete_blogs(void)
 {
-    struct folder_progress *progress = begin("main", TW_OK);
-    struct err err;
-
+    reopen();
     text_file_write(BLOGS ".part", "new");
-    assert_ok(folder_progress_begin(progress, "Blogs", &err));
+    begin_table("Blogs");
     assert_ok(folder_progress_complete(progress, "Blogs", BLOGS ".part", &err));
-    return progress;
 }
 
 FIXTURE_TEST(a_file_is_done_once_its_complete_part_was_renamed)
 {
-    struct folder_progress *progress;
-    struct err err;
-
     text_file_write(BLOGS, "former");
-    progress = begin("main", TW_OK);
-    assert_false(is_done(progress, "Blogs", false));
-    assert_ok(folder_progress_begin(progress, "Blogs", &err));
-    assert_false(is_done(progress, "Blogs", true));
-    folder_progress_close(progress, false);
-    progress = complete_blogs();
-    assert_false(is_done(progress, "Blogs", true));
-    folder_progress_close(progress, false);
-    progress = begin("main", TW_OK);
-    assert_false(is_done(progress, "Blogs", true));
+    reopen();
+    assert_false(is_done("Blogs", false));
+    begin_table("Blogs");
+    assert_false(is_done("Blogs", true));
+    complete_blogs();
+    assert_false(is_done("Blogs", true));
+    reopen();
+    assert_false(is_done("Blogs", true));
     assert_int_equal(rename(BLOGS ".part", BLOGS), 0);
-    assert_true(is_done(progress, "Blogs", true));
+    assert_true(is_done("Blogs", true));
     assert_int_equal(unlink(BLOGS), 0);
-    assert_false(is_done(progress, "Blogs", true));
-    assert_false(is_done(progress, "Blog", false));
-    folder_progress_close(progress, true);
-    assert_int_equal(access(PROGRESS, F_OK), -1);
+    assert_false(is_done("Blogs", true));
+    assert_false(is_done("Blog", false));
+    close_progress(true);
+    assert_false(is_there(PROGRESS));
+}
+
+static void write_blogs(const char *text, struct timespec time)
+{
+    const struct timespec times[2] = {time, time};
+
+    text_file_write(BLOGS, text);
+    assert_int_equal(utimensat(AT_FDCWD, BLOGS, times, 0), 0);
 }
 
 /* Nor is one that was put there, whatever its inode, or was edited since. */
 FIXTURE_TEST(a_file_of_somebody_else_is_not_done)
 {
-    struct folder_progress *progress;
-    struct timespec times[2];
     struct stat is;
 
-    folder_progress_close(complete_blogs(), false);
-    progress = begin("main", TW_OK);
+    complete_blogs();
+    reopen();
     assert_int_equal(stat(BLOGS ".part", &is), 0);
-    times[0] = times[1] = is.st_mtim;
-    text_file_write(BLOGS, "older");
-    assert_int_equal(utimensat(AT_FDCWD, BLOGS, times, 0), 0);
-    assert_false(is_done(progress, "Blogs", true));
-    text_file_write(BLOGS, "old");
-    times[0] = times[1] = (struct timespec){.tv_sec = 1};
-    assert_int_equal(utimensat(AT_FDCWD, BLOGS, times, 0), 0);
-    assert_false(is_done(progress, "Blogs", true));
+    write_blogs("older", is.st_mtim);
+    assert_false(is_done("Blogs", true));
+    write_blogs("old", (struct timespec){.tv_sec = 1});
+    assert_false(is_done("Blogs", true));
     /* A folder that was copied with its times is as far as the original. */
-    times[0] = times[1] = is.st_mtim;
-    assert_int_equal(utimensat(AT_FDCWD, BLOGS, times, 0), 0);
-    assert_true(is_done(progress, "Blogs", true));
-    folder_progress_close(progress, true);
+    write_blogs("old", is.st_mtim);
+    assert_true(is_done("Blogs", true));
 }
 
 static char dropped_of[200];
@@ -218,92 +237,65 @@ static void note_dropped(const char *table, const char *part)
 FIXTURE_TEST(parts_of_deleted_tables_are_removed)
 {
     static const char *const NAMES[] = {"Channels"};
-    struct folder_progress *progress = begin("main", TW_OK);
-    struct err err;
+    static const char *const KEPT[] = {
+        PART("Blogs", "e2"), PART("Channels", "e1"), PART("Other", "e1")};
 
     dropped_of[0] = '\0';
-    assert_ok(folder_progress_begin(progress, "Blogs", &err));
-    assert_ok(folder_progress_begin(progress, "Channels", &err));
-    text_file_write(BLOGS ".e1-0123456789abcdef.part", "{");
-    text_file_write(BLOGS ".e2-0123456789abcdef.part", "{");
-    text_file_write(FOLDER "/Channels.jsonl.e1-0123456789abcdef.part", "{");
-    text_file_write(FOLDER "/Other.jsonl.e1-0123456789abcdef.part", "{");
+    reopen();
+    begin_table("Blogs");
+    begin_table("Channels");
+    text_file_write(PART("Blogs", "e1"), "{");
+    for (size_t i = 0; TEST_EACH(i, KEPT); i++)
+        text_file_write(KEPT[i], "{");
     folder_progress_drop_deleted(progress, NAMES, 1, note_dropped);
-    assert_string_equal(
-        dropped_of, "Blogs: " BLOGS ".e1-0123456789abcdef.part;");
-    assert_int_equal(access(BLOGS ".e1-0123456789abcdef.part", F_OK), -1);
-    assert_int_equal(access(BLOGS ".e2-0123456789abcdef.part", F_OK), 0);
-    assert_int_equal(
-        access(FOLDER "/Channels.jsonl.e1-0123456789abcdef.part", F_OK), 0);
-    assert_int_equal(
-        access(FOLDER "/Other.jsonl.e1-0123456789abcdef.part", F_OK), 0);
-    folder_progress_close(progress, false);
+    assert_string_equal(dropped_of, "Blogs: " PART("Blogs", "e1") ";");
+    assert_false(is_there(PART("Blogs", "e1")));
+    for (size_t i = 0; TEST_EACH(i, KEPT); i++)
+        assert_true(is_there(KEPT[i]));
 }
 
 FIXTURE_TEST(a_part_of_a_line_is_cut_off)
 {
-    struct folder_progress *progress;
-    struct err err;
-
     text_file_write(PROGRESS, FIRST_LINE "Blogs\nChan");
-    progress = begin("main", TW_OK);
-    assert_false(is_done(progress, "Blogs", true));
-    assert_false(is_done(progress, "Chan", false));
-    assert_ok(folder_progress_begin(progress, "Channels", &err));
-    folder_progress_close(progress, false);
-    progress = begin("main", TW_OK);
-    assert_false(is_done(progress, "Channels", true));
-    folder_progress_close(progress, false);
+    reopen();
+    assert_false(is_done("Blogs", true));
+    assert_false(is_done("Chan", false));
+    begin_table("Channels");
+    reopen();
+    assert_false(is_done("Channels", true));
 }
 
 /* Its second word was the inode of the file that is replaced. */
 FIXTURE_TEST(a_line_of_a_former_version_is_a_file_that_was_begun)
 {
-    struct folder_progress *progress;
-
     text_file_write(BLOGS, "former");
     text_file_write(PROGRESS, FIRST_LINE "Blogs 6\n");
-    progress = begin("main", TW_OK);
-    assert_false(is_done(progress, "Blogs", true));
-    folder_progress_close(progress, false);
+    reopen();
+    assert_false(is_done("Blogs", true));
 }
 
 FIXTURE_TEST(progress_of_another_store_is_refused)
 {
     text_file_write(PROGRESS, FIRST_LINE "Blogs 0\n");
     (void)begin("other", TW_CONFLICT);
-    (void)begin_in_account("b", "main", TW_CONFLICT);
+    (void)open_progress("e1", "b", "main", TW_CONFLICT);
     (void)begin("mai", TW_CONFLICT);
-    assert_int_equal(access(PROGRESS, F_OK), 0);
+    assert_true(is_there(PROGRESS));
 }
 
 FIXTURE_TEST(one_process_at_a_time_exports_with_an_id)
 {
-    struct folder_progress *progress = begin("main", TW_OK);
-
+    reopen();
     (void)begin("main", TW_STOPPED);
-    assert_int_equal(access(PROGRESS, F_OK), 0);
-    folder_progress_close(progress, false);
+    assert_true(is_there(PROGRESS));
 }
 
 /* It would look like an export that was interrupted. */
 FIXTURE_TEST(progress_of_nothing_is_removed)
 {
-    folder_progress_close(begin("main", TW_OK), false);
-    assert_int_equal(access(PROGRESS, F_OK), -1);
-}
-
-static struct folder_progress *begin_without_id(
-    const char *store, enum tw_err expected)
-{
-    const struct store of = {
-        .name = store, .capabilities = {.identity = ACCOUNT}};
-    struct folder_progress *progress = NULL;
-    struct err err = {""};
-
-    assert_int_equal(
-        folder_progress_open(FOLDER, NULL, &of, &progress, &err), expected);
-    return progress;
+    reopen();
+    close_progress(false);
+    assert_false(is_there(PROGRESS));
 }
 
 #define WITHOUT_ID FOLDER "/export-@main.progress"
@@ -313,29 +305,25 @@ static struct folder_progress *begin_without_id(
 FIXTURE_TEST(an_export_without_an_id_leaves_its_progress)
 {
     for (int i = 0; i < 2; i++) {
-        struct folder_progress *progress = begin_without_id("main", TW_OK);
-        struct err err;
-
+        progress = begin_without_id("main", TW_OK);
         (void)begin_without_id("main", TW_STOPPED);
-        assert_ok(folder_progress_begin(progress, "Blogs", &err));
+        begin_table("Blogs");
         folder_progress_close(begin("main", TW_OK), true);
-        assert_int_equal(access(WITHOUT_ID, F_OK), 0);
-        folder_progress_close(progress, false);
+        assert_true(is_there(WITHOUT_ID));
+        close_progress(false);
         folder_progress_close(begin_without_id("main", TW_OK), false);
         folder_progress_close(begin_without_id("other", TW_OK), true);
         folder_progress_close(begin("other", TW_OK), true);
-        assert_int_equal(access(WITHOUT_ID, F_OK), 0);
+        assert_true(is_there(WITHOUT_ID));
         folder_progress_close(
             i == 0 ? begin_without_id("main", TW_OK) : begin("main", TW_OK),
             true);
-        assert_int_equal(access(WITHOUT_ID, F_OK), -1);
+        assert_false(is_there(WITHOUT_ID));
     }
 }
 
 FIXTURE_TEST(a_file_is_no_folder)
 {
-    struct err err;
-
     text_file_write(BLOGS, "");
     assert_int_equal(folder_create(BLOGS, &err), TW_CONFLICT);
     assert_int_equal(folder_create("no/such/folder", &err), TW_INVALID);

@@ -13,7 +13,10 @@
 static struct hosted h;
 static struct pool_client *client;
 static struct import_ledger dying;
+static struct import_ledger next;
 static struct transfer lent_to_dying, lent_to_next;
+static struct import_position position; /* where one continues */
+static struct faulty faulty;            /* a store of the next process */
 static unsigned late_writes; /* writes of the process that ends, which are still
                                 in flight */
 
@@ -21,12 +24,14 @@ static int set_up(void **state)
 {
     hosted_init(&h, "j: {kind: delete, table: Blogs, all: true}\n");
     client = pool_client_new(h.request_pool, NULL);
+    faulty_init(&faulty, h.store);
     return 0;
 }
 
 static int tear_down(void **state)
 {
     pool_client_free(client);
+    faulty_done(&faulty);
     hosted_done(&h);
     return 0;
 }
@@ -41,18 +46,18 @@ static void save(struct import_ledger *ledger, uint64_t line)
     assert_ok(import_ledger_save(ledger, &counts, &err));
 }
 
-static enum tw_err open_with(struct import_ledger *ledger, struct store *store,
-    const char *args, struct import_position *position)
+static enum tw_err open_with(
+    struct import_ledger *ledger, struct store *store, const char *args)
 {
     bool done = false;
     struct err err;
     struct transfer *lent = ledger == &dying ? &lent_to_dying : &lent_to_next;
 
     *lent = (struct transfer){.store = store, .client = client};
-    *position = (struct import_position){0};
+    position = (struct import_position){0};
     *ledger = (struct import_ledger){0};
     return import_ledger_open(
-        ledger, lent, "in", slice_of(args), position, &done, &err);
+        ledger, lent, "in", slice_of(args), &position, &done, &err);
 }
 
 /* A late request of a process that has ended arrives just before a request of
@@ -67,55 +72,39 @@ static void land(void *ctx, const struct batch *batch)
 
 FIXTURE_TEST(an_import_continues_at_its_position)
 {
-    struct import_ledger next;
-    struct import_position position;
-
-    assert_ok(open_with(&dying, h.store, ARGS, &position));
+    assert_ok(open_with(&dying, h.store, ARGS));
     assert_int_equal(position.line, 0);
     save(&dying, 5);
-    assert_ok(open_with(&next, h.store, ARGS, &position));
+    assert_ok(open_with(&next, h.store, ARGS));
     assert_int_equal(position.line, 5);
     import_ledger_done(&next);
-    assert_int_equal(open_with(&next, h.store, "{}", &position), TW_CONFLICT);
+    assert_int_equal(open_with(&next, h.store, "{}"), TW_CONFLICT);
     import_ledger_done(&next);
     import_ledger_done(&dying);
 }
 
 FIXTURE_TEST(a_late_write_of_a_dead_process_is_respected)
 {
-    struct import_ledger next;
-    struct import_position position;
-    struct faulty faulty;
-
-    assert_ok(open_with(&dying, h.store, ARGS, &position));
+    assert_ok(open_with(&dying, h.store, ARGS));
     save(&dying, 5);
-    faulty_init(&faulty, h.store);
     faulty.before = land;
     late_writes = 1;
-    assert_ok(open_with(&next, &faulty.outer.store, ARGS, &position));
+    assert_ok(open_with(&next, &faulty.outer.store, ARGS));
     assert_int_equal(position.line, 9);
     import_ledger_done(&next);
     import_ledger_done(&dying);
-    faulty_done(&faulty);
 }
 
 FIXTURE_TEST(a_process_that_keeps_writing_keeps_the_import)
 {
-    struct import_ledger next;
-    struct import_position position;
-    struct faulty faulty;
-
-    assert_ok(open_with(&dying, h.store, ARGS, &position));
-    faulty_init(&faulty, h.store);
+    assert_ok(open_with(&dying, h.store, ARGS));
     faulty.before = land;
     late_writes = 100;
-    assert_int_equal(
-        open_with(&next, &faulty.outer.store, ARGS, &position), TW_STOPPED);
+    assert_int_equal(open_with(&next, &faulty.outer.store, ARGS), TW_STOPPED);
     late_writes = 0;
     save(&dying, 10);
     import_ledger_done(&next);
     import_ledger_done(&dying);
-    faulty_done(&faulty);
 }
 
 /* Each process adds its counts to those of earlier processes. */
@@ -123,12 +112,10 @@ FIXTURE_TEST(counts_of_all_processes_are_added)
 {
     const struct import_counts counts = {
         .read = 12, .written = 11, .skipped = 3, .rejected = 1};
-    struct import_ledger next;
-    struct import_position position;
     struct err err;
 
     for (int process = 1; process <= 3; process++) {
-        assert_ok(open_with(&next, h.store, ARGS, &position));
+        assert_ok(open_with(&next, h.store, ARGS));
         assert_ok(import_ledger_save(&next, &counts, &err));
         assert_ok(import_ledger_end(&next, &counts, LEDGER_WAITING, "", &err));
         assert_int_equal(next.run.read, 12 * process);

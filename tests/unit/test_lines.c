@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Lines of files of any size. */
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "tests/support/test.h"
@@ -12,68 +10,63 @@
 
 #define FILE_NAME "lines.txt"
 
-static struct lines *open_text(const char *text, size_t len)
-{
-    struct lines *lines;
-    struct err err;
+static struct lines *lines;
+static struct slice line; /* the last one */
+static bool end;
+static struct err err;
 
+static void open_text(const char *text, size_t len)
+{
     text_file_write_bytes(FILE_NAME, text, len);
     assert_ok(lines_open(FILE_NAME, NULL, &lines, &err));
-    return lines;
 }
 
-static void expect_line(struct lines *lines, const char *text)
+static enum tw_err next_line(void)
 {
-    struct slice line;
-    struct err err;
-    bool end;
+    return lines_next(lines, &line, &end, &err);
+}
 
-    assert_ok(lines_next(lines, &line, &end, &err));
+static void expect_line(const char *text)
+{
+    assert_ok(next_line());
     assert_false(end);
     assert_int_equal(line.len, strlen(text));
     assert_memory_equal(line.at, text, line.len);
 }
 
-static void expect_end(struct lines *lines)
+static void expect_end(void)
 {
-    struct slice line;
-    struct err err;
-    bool end;
-
-    assert_ok(lines_next(lines, &line, &end, &err));
+    assert_ok(next_line());
     assert_true(end);
 }
 
 TEST(lines_come_one_by_one_and_are_counted)
 {
-    struct lines *lines = open_text("one\n\nthree", 10);
-
-    expect_line(lines, "one");
-    expect_line(lines, "");
+    open_text("one\n\nthree", 10);
+    expect_line("one");
+    expect_line("");
     assert_int_equal(lines_number(lines), 2);
     assert_int_equal(lines_share(lines), 500);
-    expect_line(lines, "three");
+    expect_line("three");
     assert_int_equal(lines_number(lines), 3);
     assert_int_equal(lines_share(lines), 1000);
-    expect_end(lines);
-    expect_end(lines);
+    expect_end();
+    expect_end();
     lines_close(lines);
 }
 
 TEST(an_empty_file_has_no_lines)
 {
-    struct lines *lines = open_text("", 0);
-
-    expect_end(lines);
+    open_text("", 0);
+    expect_end();
     lines_close(lines);
 }
 
 TEST(a_newline_ends_the_last_line)
 {
-    struct lines *lines = open_text("one\n", 4);
-
-    expect_line(lines, "one");
-    expect_end(lines);
+    open_text("one\n", 4);
+    expect_line("one");
+    expect_end();
     lines_close(lines);
 }
 
@@ -82,17 +75,16 @@ TEST(lines_may_be_longer_than_what_is_read_at_once)
 {
     const size_t len = 300000;
     char *text = mem_alloc(2 * len + 3);
-    struct lines *lines;
 
     memset(text, 'a', len);
     text[len] = '\n';
     memset(text + len + 1, 'b', len);
     text[2 * len + 1] = '\n';
-    lines = open_text(text, 2 * len + 2);
+    open_text(text, 2 * len + 2);
     text[len] = text[2 * len + 1] = '\0';
-    expect_line(lines, text);
-    expect_line(lines, text + len + 1);
-    expect_end(lines);
+    expect_line(text);
+    expect_line(text + len + 1);
+    expect_end();
     lines_close(lines);
     mem_free(text);
 }
@@ -101,21 +93,17 @@ TEST(a_line_that_is_too_long_is_skipped)
 {
     const size_t len = 3 * (size_t)LINES_MAX_BYTES;
     char *text = mem_alloc(len + 6);
-    struct lines *lines;
-    struct slice line;
-    struct err err;
-    bool end;
 
     memset(text, 'a', len);
     memcpy(text + len, "\nnext", 5);
-    lines = open_text(text, len + 5);
-    assert_int_equal(lines_next(lines, &line, &end, &err), TW_TOO_LARGE);
+    open_text(text, len + 5);
+    assert_int_equal(next_line(), TW_TOO_LARGE);
     assert_int_equal(lines_number(lines), 0);
     assert_ok(lines_skip_long(lines, NULL, &err));
     assert_int_equal(lines_number(lines), 1);
-    expect_line(lines, "next");
+    expect_line("next");
     assert_int_equal(lines_number(lines), 2);
-    expect_end(lines);
+    expect_end();
     lines_close(lines);
     mem_free(text);
 }
@@ -123,27 +111,21 @@ TEST(a_line_that_is_too_long_is_skipped)
 TEST(the_longest_line_fits)
 {
     char *text = mem_alloc((size_t)LINES_MAX_BYTES + 2);
-    struct lines *lines;
 
     memset(text, 'a', LINES_MAX_BYTES);
     text[LINES_MAX_BYTES] = '\n';
-    lines = open_text(text, (size_t)LINES_MAX_BYTES + 1);
+    open_text(text, (size_t)LINES_MAX_BYTES + 1);
     text[LINES_MAX_BYTES] = '\0';
-    expect_line(lines, text);
-    expect_end(lines);
+    expect_line(text);
+    expect_end();
     lines_close(lines);
     mem_free(text);
 }
 
 TEST(a_file_that_is_not_there_is_said)
 {
-    struct lines *lines;
-    struct err err;
-
-    assert_int_equal(
-        lines_open("nowhere/at.all", NULL, &lines, &err), TW_INVALID);
-    assert_string_equal(
-        err.text, "nowhere/at.all cannot be read: No such file or directory");
+    assert_fails(lines_open("nowhere/at.all", NULL, &lines, &err), TW_INVALID,
+        &err, "nowhere/at.all cannot be read: No such file or directory");
 }
 
 TEST(utf_16_is_refused_and_says_what_to_do)
@@ -151,13 +133,9 @@ TEST(utf_16_is_refused_and_says_what_to_do)
     static const char *const FILES[] = {"\xFF\xFE{\0}\0\n", "\xFE\xFF\0{\0}"};
 
     for (size_t i = 0; TEST_EACH(i, FILES); i++) {
-        struct lines *lines = open_text(FILES[i], 6);
-        struct slice line;
-        struct err err;
-        bool end;
-
-        assert_int_equal(lines_next(lines, &line, &end, &err), TW_INVALID);
-        assert_non_null(strstr(err.text, FILE_NAME " is UTF-16: save it as"));
+        open_text(FILES[i], 6);
+        assert_fails(
+            next_line(), TW_INVALID, &err, FILE_NAME " is UTF-16: save it as");
         lines_close(lines);
     }
 }
@@ -165,20 +143,16 @@ TEST(utf_16_is_refused_and_says_what_to_do)
 TEST(waiting_for_a_pipe_ends_when_stopped)
 {
     _Atomic bool stopped = true;
-    struct lines *lines;
-    struct slice line;
-    struct err err;
     char path[64];
     int ends[2];
-    bool end;
 
     assert_int_equal(pipe(ends), 0);
     snprintf(path, sizeof(path), "/dev/fd/%d", ends[0]);
     assert_ok(lines_open(path, &stopped, &lines, &err));
     assert_int_equal(lines_share(lines), -1);
     assert_int_equal(write(ends[1], "one\ntw", 6), 6);
-    expect_line(lines, "one");
-    assert_int_equal(lines_next(lines, &line, &end, &err), TW_STOPPED);
+    expect_line("one");
+    assert_int_equal(next_line(), TW_STOPPED);
     lines_close(lines);
     close(ends[0]);
     close(ends[1]);
