@@ -46,12 +46,15 @@ static void fill(struct operation operations[4], struct arena *arena)
     "\r\n"
 #define TAIL "--changeset_" CHANGESET_ID "--\r\n--batch_" BATCH_ID "--\r\n"
 
-static void check_written(const struct batch_style *style,
-    const struct operation *operations, size_t count, const char *expected)
+/* Of the operations of fill(), so many from that one on. */
+static void check_written(const struct batch_style *style, size_t first,
+    size_t count, const char *expected)
 {
-    struct batch batch = {"T", operations, count};
+    struct operation operations[4];
+    struct batch batch = {"T", operations + first, count};
     struct buf body;
 
+    fill(operations, &scratch);
     buf_init(&body, 65536);
     batch_write(style, &batch, &body);
     assert_string_equal(buf_text(&body), expected);
@@ -60,10 +63,7 @@ static void check_written(const struct batch_style *style,
 
 SCRATCH_TEST(each_operation_is_written_to_the_byte)
 {
-    struct operation operations[4];
-
-    fill(operations, &scratch);
-    check_written(&storage, operations, 4,
+    check_written(&storage, 0, 4,
         HEAD PART_HEAD
         "POST https://acct.table.core.windows.net/T HTTP/1.1\r\n" ACCEPT JSON
             VERSION "Prefer: return-no-content\r\n\r\n"
@@ -89,11 +89,9 @@ SCRATCH_TEST(account_of_a_path_style_endpoint_is_in_each_url)
         .batch_id = BATCH_ID,
         .changeset_id = CHANGESET_ID,
     };
-    struct operation operations[4];
     struct buf type;
 
-    fill(operations, &scratch);
-    check_written(&emulator, operations + 3, 1,
+    check_written(&emulator, 3, 1,
         HEAD PART_HEAD
         "DELETE http://127.0.0.1:10002/devstoreaccount1/T(PartitionKey='p',"
         "RowKey='3') HTTP/1.1\r\n" ACCEPT VERSION "If-Match: " ETAG
@@ -108,11 +106,9 @@ SCRATCH_TEST(account_of_a_path_style_endpoint_is_in_each_url)
 SCRATCH_TEST(cosmos_merges_by_post)
 {
     struct batch_style cosmos = storage;
-    struct operation operations[4];
 
     cosmos.post_merge = true;
-    fill(operations, &scratch);
-    check_written(&cosmos, operations + 2, 1,
+    check_written(&cosmos, 2, 1,
         HEAD PART_HEAD
         "POST https://acct.table.core.windows.net/T(PartitionKey='p',"
         "RowKey='it%27%27s') HTTP/1.1\r\n" ACCEPT JSON VERSION "If-Match: " ETAG
@@ -146,41 +142,49 @@ static const char applied[] = ANSWER_HEAD ANSWER_PART
     "\",\"message\":{\"lang\":\"en-US\",\"value\":\"" message                  \
     "\\nRequestId:1\\nTime:2\"}}}"
 
-static void judge(
-    const char *type, struct slice body, size_t count, struct batch_answer *ret)
-{
-    struct batch_part parts[4];
-    size_t found = batch_read(slice_of(type), body, parts, 4);
+static struct batch_part parts[4];
 
-    batch_judge(parts, found, count, ret);
+static size_t read_parts(const char *type, const char *body)
+{
+    return batch_read(slice_of(type), slice_of(body), parts, 4);
+}
+
+/* What a response of that body says of so many operations. */
+static struct batch_answer judge(struct slice body, size_t count)
+{
+    struct batch_answer answer;
+
+    batch_judge(parts, batch_read(slice_of(ANSWER_TYPE), body, parts, 4), count,
+        &answer);
+    return answer;
+}
+
+static void expect_nonsense(struct slice body, size_t count)
+{
+    struct batch_answer answer = judge(body, count);
+
+    assert_false(answer.applied);
+    assert_false(answer.refused);
+    assert_int_equal(answer.failed, count);
 }
 
 TEST(answer_of_success_has_a_part_for_each)
 {
-    struct batch_part parts[4];
-    struct batch_answer answer;
+    struct batch_answer answer = judge(slice_of(applied), 2);
 
-    assert_int_equal(
-        batch_read(slice_of(ANSWER_TYPE), slice_of(applied), parts, 4), 2);
+    assert_true(answer.applied);
+    assert_false(answer.refused);
+    assert_int_equal(read_parts(ANSWER_TYPE, applied), 2);
     assert_int_equal(parts[0].status, 204);
     assert_true(slice_is(parts[0].etag, ETAG));
     assert_int_equal(parts[0].body.len, 0);
     assert_int_equal(parts[1].etag.len, 0);
-    judge(ANSWER_TYPE, slice_of(applied), 2, &answer);
-    assert_true(answer.applied);
-    assert_false(answer.refused);
 }
 
 TEST(other_number_of_parts_makes_no_sense)
 {
-    struct batch_answer answer;
-
-    for (size_t count = 1; count <= 3; count += 2) {
-        judge(ANSWER_TYPE, slice_of(applied), count, &answer);
-        assert_false(answer.applied);
-        assert_false(answer.refused);
-        assert_int_equal(answer.failed, count);
-    }
+    expect_nonsense(slice_of(applied), 1);
+    expect_nonsense(slice_of(applied), 3);
 }
 
 TEST(answer_cut_off_anywhere_is_not_applied)
@@ -189,18 +193,12 @@ TEST(answer_cut_off_anywhere_is_not_applied)
      * be missing. */
     size_t enough = strlen(applied) - strlen("\n\r\n" ANSWER_TAIL);
 
-    for (size_t len = 0; len < enough; len++) {
-        struct batch_answer answer;
-
-        judge(ANSWER_TYPE, (struct slice){applied, len}, 2, &answer);
-        if (answer.applied || answer.refused)
-            fail_msg("cut at %zu", len);
-    }
+    for (size_t len = 0; len < enough; len++)
+        expect_nonsense((struct slice){applied, len}, 2);
 }
 
 TEST(answer_is_read_with_lf_junk_and_no_end)
 {
-    struct batch_part parts[4];
     static const char body[] =
         "\n\n--batchresponse_b\n"
         "content-type: multipart/mixed; boundary=\"changesetresponse_c\"\n\n"
@@ -209,9 +207,7 @@ TEST(answer_is_read_with_lf_junk_and_no_end)
         "--changesetresponse_c\n\nHTTP/1.1 204 No Content\nETag: e2\n\n";
 
     assert_int_equal(
-        batch_read(slice_of("multipart/mixed;boundary=\"batchresponse_b\""),
-            slice_of(body), parts, 4),
-        2);
+        read_parts("multipart/mixed;boundary=\"batchresponse_b\"", body), 2);
     assert_int_equal(parts[0].status, 201);
     assert_true(slice_is(parts[0].etag, "e1"));
     assert_true(slice_is(parts[0].body, "{\"a\":\n1}"));
@@ -222,16 +218,16 @@ TEST(answer_is_read_with_lf_junk_and_no_end)
 /* Two parts, of which the second one is an error: no service sends that. */
 TEST(a_success_beside_a_failure_makes_no_sense)
 {
-    static const struct batch_part parts[] = {
+    static const struct batch_part mixed[] = {
         {.status = 204}, {.status = 409}, {.status = 100}};
     struct batch_answer answer;
 
-    batch_judge(parts, 2, 2, &answer);
+    batch_judge(mixed, 2, 2, &answer);
     assert_false(answer.applied);
     assert_false(answer.refused);
-    batch_judge(parts + 1, 2, 2, &answer);
+    batch_judge(mixed + 1, 2, 2, &answer);
     assert_false(answer.applied);
-    batch_judge(parts + 2, 1, 1, &answer);
+    batch_judge(mixed + 2, 1, 1, &answer);
     assert_false(answer.applied);
     assert_true(answer.refused);
 }
@@ -263,9 +259,9 @@ TEST(refusal_names_its_operation)
     };
 
     for (size_t i = 0; TEST_EACH(i, cases); i++) {
-        struct batch_answer answer;
+        struct batch_answer answer =
+            judge(slice_of(cases[i].body), cases[i].count);
 
-        judge(ANSWER_TYPE, slice_of(cases[i].body), cases[i].count, &answer);
         assert_true(answer.refused);
         assert_false(answer.applied);
         assert_int_equal(answer.failed, cases[i].failed);
@@ -277,17 +273,13 @@ TEST(refusal_names_its_operation)
 
 TEST(other_bodies_are_no_answer)
 {
-    struct batch_part parts[4];
     static const char junk[] =
         "HTTP/1.1 2\n\nHTTP/1.1 abc\r\n\r\n--\n--batchresponse_b";
 
-    assert_int_equal(
-        batch_read(slice_of("text/html"), slice_of(applied), parts, 4), 0);
-    assert_int_equal(batch_read(slice_of(""), slice_of(applied), parts, 4), 0);
-    assert_int_equal(
-        batch_read(slice_of(ANSWER_TYPE), slice_of(""), parts, 4), 0);
-    assert_int_equal(
-        batch_read(slice_of(ANSWER_TYPE), slice_of(junk), parts, 4), 0);
+    assert_int_equal(read_parts("text/html", applied), 0);
+    assert_int_equal(read_parts("", applied), 0);
+    assert_int_equal(read_parts(ANSWER_TYPE, ""), 0);
+    assert_int_equal(read_parts(ANSWER_TYPE, junk), 0);
 }
 
 TEST(parts_beyond_the_room_are_counted)
