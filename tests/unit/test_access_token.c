@@ -3,9 +3,9 @@
  * When an access token is requested, renewed and replaced: callers and a token
  * server on a virtual clock. The threads on that clock assert nothing.
  */
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "tests/support/test.h"
 #include "tests/support/virtual_platform.h"
@@ -33,8 +33,8 @@ struct server {
                                token expires; 0: a new token each time */
     int64_t takes_ms;
     int64_t down_ms, up_ms; /* between these times it responds with `down` */
-    enum tw_err down;
-    int64_t retry_ms; /* after which time it then asks to retry; -1: it does not
+    enum tw_err down;       /* 0: TW_BUSY */
+    int64_t retry_ms; /* after which time it then asks to retry; 0: it does not
                          say */
     unsigned asked, at_once, most_at_once;
     int64_t asked_ms[ASKED_MAX];
@@ -68,8 +68,9 @@ static enum tw_err serve(void *context, const _Atomic bool *closing,
         virtual_sleep(100);
     server->at_once--;
     if (is_down(server)) {
-        *ret_retry_ms = server->retry_ms;
-        return err_fail(err, server->down, "the token server is down");
+        *ret_retry_ms = server->retry_ms != 0 ? server->retry_ms : -1;
+        return err_fail(err, server->down != 0 ? server->down : TW_BUSY,
+            "the token server is down");
     }
     snprintf(text, sizeof(text), "token-%u", server->asked);
     ret->token = mem_text(text, strlen(text));
@@ -128,14 +129,24 @@ static void call_often(void *arg)
 struct scene {
     struct server server;
     struct caller callers[CALLERS];
-    size_t count;
+    size_t count;                      /* 0: one caller */
     void (*then)(struct scene *scene); /* called when the callers have ended */
+    uint64_t seed;
 };
+
+static void call_all(struct scene *scene)
+{
+    struct platform_thread threads[CALLERS];
+
+    for (size_t i = 0; i < scene->count; i++)
+        platform_start(&threads[i], "caller", call_often, &scene->callers[i]);
+    for (size_t i = 0; i < scene->count; i++)
+        platform_join(&threads[i]);
+}
 
 static void play(void *arg)
 {
     struct scene *scene = arg;
-    struct platform_thread threads[CALLERS];
     const struct access_token_source source = {
         serve, &scene->server, "store main"};
     struct access_token *token = access_token_new(&source);
@@ -143,10 +154,8 @@ static void play(void *arg)
     for (size_t i = 0; i < scene->count; i++) {
         scene->callers[i].token = token;
         buf_init(&scene->callers[i].got, 1000);
-        platform_start(&threads[i], "caller", call_often, &scene->callers[i]);
     }
-    for (size_t i = 0; i < scene->count; i++)
-        platform_join(&threads[i]);
+    call_all(scene);
     if (scene->then)
         scene->then(scene);
     access_token_free(token);
@@ -154,10 +163,17 @@ static void play(void *arg)
         buf_done(&scene->callers[i].got);
 }
 
-static void run(struct scene *scene, uint64_t seed)
+/* Plays the plan with the next seed. False: that was the last. */
+static bool run_next(struct scene *scene, const struct scene *plan)
 {
+    uint64_t seed = scene->seed + 1;
     enum virtual_end how;
 
+    if (seed > 10)
+        return false;
+    *scene = *plan;
+    scene->seed = seed;
+    scene->count = plan->count > 0 ? plan->count : 1;
     log_set(LOG_ERROR, LOG_TEXT);
     virtual_platform_use(&(struct virtual_options){.seed = seed,
         .boot_ms = BEGIN_MS,
@@ -169,117 +185,105 @@ static void run(struct scene *scene, uint64_t seed)
     assert_int_equal(how, VIRTUAL_DONE);
     assert_int_equal(scene->server.at_once, 0);
     assert_true(scene->server.most_at_once <= 1);
+    return true;
 }
 
-#define EACH_SEED(seed) for (uint64_t seed = 1; (seed) <= 10; (seed)++)
+/* EACH_SEED: the body sees how the plan came out with each seed. */
+#define EACH_SEED(scene, plan)                                                 \
+    for (struct scene scene = {.seed = 0}; run_next(&(scene), &(plan));)
+
+/* All callers have that token at last. */
+static void expect_number(const struct scene *scene, uint64_t number)
+{
+    for (size_t i = 0; i < scene->count; i++) {
+        assert_ok(scene->callers[i].last);
+        assert_int_equal(scene->callers[i].number, number);
+    }
+}
 
 TEST(all_callers_wait_for_the_one_first_request)
 {
-    EACH_SEED(seed)
-    {
-        struct scene scene = {
-            .server = {.lifetime_ms = HOUR, .takes_ms = 500}, .count = CALLERS};
+    static const struct scene plan = {
+        .server = {.lifetime_ms = HOUR, .takes_ms = 500}, .count = CALLERS};
 
-        run(&scene, seed);
+    EACH_SEED(scene, plan)
+    {
         assert_int_equal(scene.server.asked, 1);
-        for (size_t i = 0; i < CALLERS; i++) {
-            assert_ok(scene.callers[i].last);
-            assert_int_equal(scene.callers[i].number, 1);
+        expect_number(&scene, 1);
+    }
+}
+
+/* No call fails, and only the first one waits. */
+TEST(a_caller_has_a_valid_token_at_any_time)
+{
+    static const struct {
+        const char *name;
+        struct scene plan;
+        unsigned waited;      /* calls */
+        unsigned least, most; /* requests to the server */
+    } cases[] = {
+        {"a token of an hour",
+            {.server = {.lifetime_ms = HOUR, .takes_ms = 2 * S},
+                .callers = {{.every_ms = 7 * S,
+                    .until_ms = 2 * HOUR - 60 * S}}},
+            1, 3, 3},
+        {"a token of seconds",
+            {.server = {.lifetime_ms = 3 * S, .takes_ms = 200},
+                .callers = {{.every_ms = 50, .until_ms = 60 * S}}},
+            1, 20, UINT_MAX},
+        {"a server that returns one token until it has nearly expired, as IMDS",
+            {.server = {.fixed_until_ms = 8 * HOUR},
+                .callers = {{.every_ms = 60 * S,
+                    .until_ms = 8 * HOUR - 5 * S}}},
+            0, 1, 15},
+        /* Some twenty tries meanwhile, at last a minute apart. */
+        {"a server that is down while the token is valid",
+            {.server = {.lifetime_ms = HOUR,
+                 .takes_ms = 2 * S,
+                 .down_ms = 1000 * S,
+                 .up_ms = 3500 * S},
+                .callers = {{.every_ms = 1 * S, .until_ms = HOUR + 1000 * S}}},
+            1, 16, 59},
+    };
+
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
+        test_case("%s", cases[i].name);
+        EACH_SEED(scene, cases[i].plan)
+        {
+            assert_int_equal(scene.callers[0].failed, 0);
+            assert_int_equal(scene.callers[0].waited, cases[i].waited);
+            assert_in_range(scene.server.asked, cases[i].least, cases[i].most);
         }
     }
 }
 
-/* Only the first call waits, and a request is due every 40 minutes. */
+/* A request is due every 40 minutes. */
 TEST(a_token_is_renewed_when_a_third_of_its_lifetime_is_left)
 {
-    EACH_SEED(seed)
+    static const struct scene plan = {
+        .server = {.lifetime_ms = HOUR, .takes_ms = 2 * S},
+        .callers = {{.every_ms = 7 * S, .until_ms = 2 * HOUR - 60 * S}}};
+
+    EACH_SEED(scene, plan)
     {
-        struct scene scene = {
-            .server = {.lifetime_ms = HOUR, .takes_ms = 2 * S},
-            .callers = {{.every_ms = 7 * S, .until_ms = 2 * HOUR - 60 * S}},
-            .count = 1};
-
-        run(&scene, seed);
-        assert_int_equal(scene.callers[0].failed, 0);
-        assert_int_equal(scene.callers[0].waited, 1);
-        assert_int_equal(scene.server.asked, 3);
-        for (int i = 1; i < 3; i++) {
-            int64_t off_ms = scene.server.asked_ms[i] - i * 40 * 60 * S;
-
-            assert_true(off_ms >= 0 && off_ms < 10 * S);
-        }
-    }
-}
-
-TEST(a_token_of_seconds_never_runs_out)
-{
-    EACH_SEED(seed)
-    {
-        struct scene scene = {.server = {.lifetime_ms = 3 * S, .takes_ms = 200},
-            .callers = {{.every_ms = 50, .until_ms = 60 * S}},
-            .count = 1};
-
-        run(&scene, seed);
-        assert_int_equal(scene.callers[0].failed, 0);
-        assert_int_equal(scene.callers[0].waited, 1);
-        assert_true(scene.server.asked >= 20);
-    }
-}
-
-/* IMDS returns the same token until it has nearly expired. */
-TEST(a_server_that_keeps_its_token_is_not_asked_all_the_time)
-{
-    EACH_SEED(seed)
-    {
-        struct scene scene = {.server = {.fixed_until_ms = 8 * HOUR},
-            .callers = {{.every_ms = 60 * S, .until_ms = 8 * HOUR - 5 * S}},
-            .count = 1};
-
-        run(&scene, seed);
-        assert_int_equal(scene.callers[0].failed, 0);
-        assert_true(scene.server.asked < 16);
-    }
-}
-
-TEST(a_server_that_is_down_disturbs_nothing_while_the_token_is_valid)
-{
-    EACH_SEED(seed)
-    {
-        struct scene scene = {.server = {.lifetime_ms = HOUR,
-                                  .takes_ms = 2 * S,
-                                  .down_ms = 1000 * S,
-                                  .up_ms = 3500 * S,
-                                  .down = TW_BUSY,
-                                  .retry_ms = -1},
-            .callers = {{.every_ms = 1 * S, .until_ms = HOUR + 1000 * S}},
-            .count = 1};
-
-        run(&scene, seed);
-        assert_int_equal(scene.callers[0].failed, 0);
-        assert_int_equal(scene.callers[0].waited, 1); /* the first call */
-        /* Some twenty tries while the server is down, at last a minute apart.
-         */
-        assert_true(scene.server.asked > 15 && scene.server.asked < 60);
+        for (int i = 1; i < 3; i++)
+            assert_in_range(
+                scene.server.asked_ms[i] - i * 40 * 60 * S, 0, 10 * S - 1);
     }
 }
 
 TEST(without_a_valid_token_calls_fail_soon_until_one_comes_again)
 {
-    EACH_SEED(seed)
+    static const struct scene plan = {
+        .server = {.lifetime_ms = HOUR, .down_ms = 1000 * S, .up_ms = 5000 * S},
+        .callers = {{.every_ms = 1 * S, .until_ms = 6000 * S}}};
+
+    EACH_SEED(scene, plan)
     {
-        struct scene scene = {.server = {.lifetime_ms = HOUR,
-                                  .down_ms = 1000 * S,
-                                  .up_ms = 5000 * S,
-                                  .down = TW_BUSY,
-                                  .retry_ms = -1},
-            .callers = {{.every_ms = 1 * S, .until_ms = 6000 * S}},
-            .count = 1};
         const struct caller *caller = &scene.callers[0];
 
-        run(&scene, seed);
         assert_true(caller->failed > 0);
-        assert_true(caller->failed_from_ms >= HOUR);
-        assert_true(caller->failed_from_ms < HOUR + 2 * S);
+        assert_in_range(caller->failed_from_ms, HOUR, HOUR + 2 * S - 1);
         assert_true(caller->failed_until_ms <
                     5000 * S + ACCESS_TOKEN_BACKOFF_MAX_MS + 2 * S);
         assert_string_equal(caller->err.text, "the token server is down");
@@ -291,50 +295,39 @@ TEST(without_a_valid_token_calls_fail_soon_until_one_comes_again)
 /* The failure may be a short one: the callers wait for the next try. */
 TEST(a_first_failure_is_waited_out)
 {
-    EACH_SEED(seed)
-    {
-        struct scene scene = {.server = {.lifetime_ms = HOUR,
-                                  .up_ms = 300,
-                                  .down = TW_BUSY,
-                                  .retry_ms = -1},
-            .count = CALLERS};
+    static const struct scene plan = {
+        .server = {.lifetime_ms = HOUR, .up_ms = 300}, .count = CALLERS};
 
-        run(&scene, seed);
+    EACH_SEED(scene, plan)
+    {
         assert_int_equal(scene.server.asked, 2);
-        for (size_t i = 0; i < CALLERS; i++)
-            assert_ok(scene.callers[i].last);
+        expect_number(&scene, 1);
     }
 }
 
 TEST(a_refusal_is_told_at_once_and_not_asked_for_again_and_again)
 {
-    EACH_SEED(seed)
-    {
-        struct scene scene = {
-            .server = {.up_ms = HOUR, .down = TW_REFUSED, .retry_ms = -1},
-            .callers = {{.every_ms = 100, .until_ms = 60 * S}},
-            .count = 1};
+    static const struct scene plan = {
+        .server = {.up_ms = HOUR, .down = TW_REFUSED},
+        .callers = {{.every_ms = 100, .until_ms = 60 * S}}};
 
-        run(&scene, seed);
+    EACH_SEED(scene, plan)
+    {
         assert_int_equal(scene.callers[0].failed, scene.callers[0].calls);
         assert_int_equal(scene.callers[0].last, TW_REFUSED);
         assert_true(scene.callers[0].longest_ms <= S);
-        assert_true(scene.server.asked > 4 && scene.server.asked < 15);
+        assert_in_range(scene.server.asked, 5, 14);
     }
 }
 
 TEST(what_the_server_asks_for_is_waited)
 {
-    EACH_SEED(seed)
-    {
-        struct scene scene = {.server = {.lifetime_ms = HOUR,
-                                  .up_ms = 10 * S,
-                                  .down = TW_BUSY,
-                                  .retry_ms = 30 * S},
-            .callers = {{.every_ms = 1 * S, .until_ms = 60 * S}},
-            .count = 1};
+    static const struct scene plan = {
+        .server = {.lifetime_ms = HOUR, .up_ms = 10 * S, .retry_ms = 30 * S},
+        .callers = {{.every_ms = 1 * S, .until_ms = 60 * S}}};
 
-        run(&scene, seed);
+    EACH_SEED(scene, plan)
+    {
         assert_int_equal(scene.server.asked, 2);
         assert_true(scene.server.asked_ms[1] >= 30 * S);
         assert_ok(scene.callers[0].last);
@@ -345,54 +338,50 @@ TEST(what_the_server_asks_for_is_waited)
 
 static void replace(struct scene *scene)
 {
-    struct platform_thread threads[CALLERS];
-
     for (size_t i = 0; i < CALLERS; i++) {
         scene->callers[i].refused = 1;
         scene->callers[i].from_ms = now_ms();
-        platform_start(&threads[i], "caller", call_often, &scene->callers[i]);
     }
-    for (size_t i = 0; i < CALLERS; i++)
-        platform_join(&threads[i]);
+    call_all(scene);
 }
 
 TEST(a_refused_token_is_replaced_once_for_all_callers)
 {
-    EACH_SEED(seed)
-    {
-        struct scene scene = {.server = {.lifetime_ms = HOUR, .takes_ms = 500},
-            .count = CALLERS,
-            .then = replace};
+    static const struct scene plan = {
+        .server = {.lifetime_ms = HOUR, .takes_ms = 500},
+        .count = CALLERS,
+        .then = replace};
 
-        run(&scene, seed);
+    EACH_SEED(scene, plan)
+    {
         assert_int_equal(scene.server.asked, 2);
-        for (size_t i = 0; i < CALLERS; i++) {
-            assert_ok(scene.callers[i].last);
-            assert_int_equal(scene.callers[i].number, 2);
-        }
+        expect_number(&scene, 2);
     }
+}
+
+static void call_with_refused(struct caller *caller)
+{
+    caller->refused = caller->number;
+    call(caller);
 }
 
 static void replace_again(struct scene *scene)
 {
     struct caller *caller = &scene->callers[0];
 
-    caller->refused = caller->number;
-    call(caller); /* gets token number 2 */
-    caller->refused = caller->number;
-    call(caller); /* too soon for another replacement: TW_CONFLICT */
+    call_with_refused(caller); /* gets token number 2 */
+    call_with_refused(caller); /* too soon for another: TW_CONFLICT */
     virtual_sleep(ACCESS_TOKEN_REPLACE_MS);
     call(caller);
 }
 
 TEST(a_new_token_that_is_refused_too_is_not_replaced_at_once)
 {
-    EACH_SEED(seed)
-    {
-        struct scene scene = {
-            .server = {.lifetime_ms = HOUR}, .count = 1, .then = replace_again};
+    static const struct scene plan = {
+        .server = {.lifetime_ms = HOUR}, .then = replace_again};
 
-        run(&scene, seed);
+    EACH_SEED(scene, plan)
+    {
         assert_int_equal(scene.callers[0].failed, 1);
         assert_int_equal(scene.callers[0].number, 3);
         assert_int_equal(scene.server.asked, 3);
@@ -401,33 +390,24 @@ TEST(a_new_token_that_is_refused_too_is_not_replaced_at_once)
 
 static void replace_twice(struct scene *scene)
 {
-    struct caller *caller = &scene->callers[0];
-
     virtual_sleep(10 * S);
-    caller->refused = caller->number;
-    call(caller);
-    call(caller);
+    call_with_refused(&scene->callers[0]);
+    call(&scene->callers[0]);
 }
 
 /* That is an outage, as if the token had expired: the credentials may be valid.
  */
 TEST(a_refused_token_without_a_server_is_an_outage)
 {
-    EACH_SEED(seed)
-    {
-        struct scene scene = {.server = {.lifetime_ms = HOUR,
-                                  .down_ms = 5 * S,
-                                  .up_ms = HOUR,
-                                  .down = TW_BUSY,
-                                  .retry_ms = -1},
-            .count = 1,
-            .then = replace_twice};
+    static const struct scene plan = {
+        .server = {.lifetime_ms = HOUR, .down_ms = 5 * S, .up_ms = HOUR},
+        .then = replace_twice};
 
-        run(&scene, seed);
+    EACH_SEED(scene, plan)
+    {
         assert_int_equal(scene.callers[0].failed, 2);
-        assert_int_equal(scene.callers[0].last, TW_BUSY);
-        assert_string_equal(
-            scene.callers[0].err.text, "the token server is down");
+        assert_fails(scene.callers[0].last, TW_BUSY, &scene.callers[0].err,
+            "the token server is down");
         assert_true(scene.server.asked < 6);
     }
 }
@@ -441,42 +421,40 @@ static bool gives_up(void *context, bool comes)
 
 static enum tw_err wait_outcomes[2];
 
+static void wait_within(
+    struct caller *caller, const struct access_token_wait *limits, size_t i)
+{
+    wait_outcomes[i] = access_token_add(
+        caller->token, 0, limits, &caller->got, &caller->number, &caller->err);
+}
+
 /* A caller whose request may take one second only: it fails earlier than other
  * callers would, with the token server's error. */
 static void wait_a_second(struct scene *scene)
 {
-    struct caller *caller = &scene->callers[0];
     struct deadline deadline;
     const struct access_token_wait limits = {.deadline = &deadline};
 
     deadline_init(&deadline, PLATFORM_NEVER, 1 * S);
     virtual_sleep(HOUR);
-    wait_outcomes[0] = access_token_add(
-        caller->token, 0, &limits, &caller->got, &caller->number, &caller->err);
+    wait_within(&scene->callers[0], &limits, 0);
 }
 
 TEST(a_caller_with_little_time_is_told_the_cause)
 {
-    EACH_SEED(seed)
-    {
-        struct scene scene = {.server = {.lifetime_ms = 10 * S,
-                                  .down_ms = 5 * S,
-                                  .up_ms = 2 * HOUR,
-                                  .down = TW_BUSY,
-                                  .retry_ms = -1},
-            .count = 1,
-            .then = wait_a_second};
+    static const struct scene plan = {
+        .server = {.lifetime_ms = 10 * S, .down_ms = 5 * S, .up_ms = 2 * HOUR},
+        .then = wait_a_second};
 
-        run(&scene, seed);
-        assert_int_equal(wait_outcomes[0], TW_BUSY);
-        assert_string_equal(
-            scene.callers[0].err.text, "the token server is down");
+    EACH_SEED(scene, plan)
+    {
+        assert_fails(wait_outcomes[0], TW_BUSY, &scene.callers[0].err,
+            "the token server is down");
     }
 }
 
 static void wait_with_limits(struct scene *scene)
 {
-    struct caller *caller = &scene->callers[0];
     struct deadline closed;
     const struct access_token_wait limits[2] = {
         {.deadline = &closed}, {.gives_up = gives_up}};
@@ -484,27 +462,24 @@ static void wait_with_limits(struct scene *scene)
     deadline_init(&closed, PLATFORM_NEVER, 0);
     deadline_close(&closed);
     for (size_t i = 0; i < 2; i++)
-        wait_outcomes[i] = access_token_add(caller->token, 0, &limits[i],
-            &caller->got, &caller->number, &caller->err);
+        wait_within(&scene->callers[0], &limits[i], i);
 }
 
 /* access_token_free() does not wait for the request, which takes an hour,
  * either. */
 TEST(no_caller_waits_longer_than_its_limits)
 {
-    EACH_SEED(seed)
-    {
-        struct scene scene = {.server = {.lifetime_ms = HOUR, .takes_ms = HOUR},
-            .count = 1,
-            .then = wait_with_limits};
+    static const struct scene plan = {
+        .server = {.lifetime_ms = HOUR, .takes_ms = HOUR},
+        .then = wait_with_limits};
 
-        run(&scene, seed);
+    EACH_SEED(scene, plan)
+    {
         assert_int_equal(scene.callers[0].last, TW_BUSY);
         assert_true(
             scene.callers[0].longest_ms < DEADLINE_REQUEST_MAX_MS + 2 * S);
         assert_int_equal(wait_outcomes[0], TW_STOPPED);
-        assert_int_equal(wait_outcomes[1], TW_BUSY);
-        assert_non_null(
-            strstr(scene.callers[0].err.text, "cancelled while waiting"));
+        assert_fails(wait_outcomes[1], TW_BUSY, &scene.callers[0].err,
+            "cancelled while waiting");
     }
 }

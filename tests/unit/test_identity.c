@@ -6,7 +6,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "tests/support/http_script.h"
@@ -33,6 +32,23 @@ static const char *const variables[] = {"AZURE_CLIENT_ID", "AZURE_TENANT_ID",
     "IDENTITY_HEADER", "AZURE_POD_IDENTITY_AUTHORITY_HOST", "http_proxy",
     "HTTPS_PROXY", "https_proxy", "ALL_PROXY"};
 
+/* A store, its token server, and one request for the list of its tables. */
+static struct {
+    struct script_step token_steps[4], service_steps[4];
+    struct http_script *tokens, *service; /* NULL: not opened */
+    struct store *store;
+    struct exchange exchange;
+} bench;
+
+static void bench_free(void)
+{
+    if (bench.tokens)
+        http_script_free(bench.tokens);
+    if (bench.service)
+        http_script_free(bench.service);
+    memset(&bench, 0, sizeof(bench));
+}
+
 static int setup(void **state)
 {
     for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++)
@@ -40,7 +56,13 @@ static int setup(void **state)
     return 0;
 }
 
-#define FIXTURE_TEST(name) TEST_IN(name, setup, NULL)
+static int tear_down(void **state)
+{
+    bench_free();
+    return 0;
+}
+
+#define FIXTURE_TEST(name) TEST_IN(name, setup, tear_down)
 
 /* NAME=http://127.0.0.1:PORT + path */
 static void set_address(
@@ -53,19 +75,27 @@ static void set_address(
     setenv(name, text, 1);
 }
 
+/* A server that gives one response. */
+static struct http_script *serve(const char *text)
+{
+    static struct script_step step;
+
+    step = (struct script_step){SCRIPT_LAST, text, 0};
+    return http_script_start(&step, 1);
+}
+
 /* The outcome of one request for a token, and the request that the server got.
  */
-struct fetched {
+static struct {
     enum tw_err code;
     struct identity_answer answer;
     int64_t retry_ms;
     struct err err;
     char request[2048]; /* the first request */
     size_t requests;
-};
+} fetched;
 
-static void fetch(
-    enum identity_kind kind, struct http_script *script, struct fetched *ret)
+static void fetch(enum identity_kind kind, struct http_script *script)
 {
     const struct identity_options options = {.kind = kind};
     const _Atomic bool closing = false;
@@ -73,96 +103,88 @@ static void fetch(
     struct identity *identity;
     int64_t sent_ms;
 
-    *ret = (struct fetched){.retry_ms = 0};
-    if (identity_new(&options, http, &identity, &ret->err) != TW_OK)
-        fail_msg("%s", ret->err.text);
-    ret->code = identity_fetch(
-        identity, &closing, &ret->answer, &sent_ms, &ret->retry_ms, &ret->err);
+    memset(&fetched, 0, sizeof(fetched));
+    if (identity_new(&options, http, &identity, &fetched.err) != TW_OK)
+        fail_msg("%s", fetched.err.text);
+    fetched.code = identity_fetch(identity, &closing, &fetched.answer, &sent_ms,
+        &fetched.retry_ms, &fetched.err);
     identity_free(identity);
     http_free(http);
     http_script_end(script);
-    ret->requests = http_script_requests(script);
-    if (ret->requests > 0)
-        snprintf(ret->request, sizeof(ret->request), "%s",
+    fetched.requests = http_script_requests(script);
+    if (fetched.requests > 0)
+        snprintf(fetched.request, sizeof(fetched.request), "%s",
             http_script_request(script, 0));
     http_script_free(script);
-    assert_null(
-        strstr(ret->err.text, kind == IDENTITY_MANAGED ? HEADER : ASSERTION));
+    assert_null(strstr(
+        fetched.err.text, kind == IDENTITY_MANAGED ? HEADER : ASSERTION));
 }
 
-static void ends_with_token(struct fetched *fetched)
+static void fetch_token(enum identity_kind kind, struct http_script *script)
 {
-    if (fetched->code != TW_OK)
-        fail_msg("%s", fetched->err.text);
-    assert_string_equal(fetched->answer.token, TOKEN);
-    assert_int_equal(fetched->answer.lifetime_ms, 3600000);
-    identity_answer_done(&fetched->answer);
+    fetch(kind, script);
+    if (fetched.code != TW_OK)
+        fail_msg("%s", fetched.err.text);
+    assert_string_equal(fetched.answer.token, TOKEN);
+    assert_int_equal(fetched.answer.lifetime_ms, 3600000);
+    identity_answer_done(&fetched.answer);
 }
-
-static const struct script_step gives_token = {SCRIPT_LAST, JSON(TOKEN), 0};
 
 /* The metadata service behind a proxy would be that of the proxy's machine. */
 FIXTURE_TEST(a_machine_is_asked_for_without_a_proxy)
 {
-    struct http_script *script = http_script_start(&gives_token, 1);
-    struct fetched fetched;
+    struct http_script *script = serve(JSON(TOKEN));
 
     set_address("AZURE_POD_IDENTITY_AUTHORITY_HOST", script, "/");
     setenv("http_proxy", "http://127.0.0.1:9", 1);
     setenv("ALL_PROXY", "http://127.0.0.1:9", 1);
-    fetch(IDENTITY_MANAGED, script, &fetched);
-    ends_with_token(&fetched);
-    assert_non_null(strstr(fetched.request,
+    fetch_token(IDENTITY_MANAGED, script);
+    assert_contains(fetched.request,
         "GET /metadata/identity/oauth2/token?api-version=2018-02-01&"
-        "resource=https%3A%2F%2Fstorage.azure.com%2F HTTP/1.1\r\n"));
-    assert_non_null(strstr(fetched.request, "\r\nMetadata: true\r\n"));
+        "resource=https%3A%2F%2Fstorage.azure.com%2F HTTP/1.1\r\n");
+    assert_contains(fetched.request, "\r\nMetadata: true\r\n");
 }
 
 FIXTURE_TEST(an_app_is_asked_for_with_its_header)
 {
-    struct http_script *script = http_script_start(&gives_token, 1);
-    struct fetched fetched;
+    struct http_script *script = serve(JSON(TOKEN));
 
     set_address("IDENTITY_ENDPOINT", script, "/msi/token/");
     setenv("IDENTITY_HEADER", HEADER, 1);
     setenv("AZURE_CLIENT_ID", CLIENT, 1);
-    fetch(IDENTITY_MANAGED, script, &fetched);
-    ends_with_token(&fetched);
-    assert_non_null(strstr(fetched.request,
+    fetch_token(IDENTITY_MANAGED, script);
+    assert_contains(fetched.request,
         "GET /msi/token?api-version=2019-08-01&"
         "resource=https%3A%2F%2Fstorage.azure.com%2F&client_id=" CLIENT
-        " HTTP/1.1\r\n"));
-    assert_non_null(
-        strstr(fetched.request, "\r\nX-IDENTITY-HEADER: " HEADER "\r\n"));
+        " HTTP/1.1\r\n");
+    assert_contains(fetched.request, "\r\nX-IDENTITY-HEADER: " HEADER "\r\n");
     assert_null(strstr(fetched.request, "Metadata"));
 }
 
-static void set_workload(const struct http_script *script)
+static struct http_script *serve_workload(const char *text)
 {
+    struct http_script *script = serve(text);
+
     set_address("AZURE_AUTHORITY_HOST", script, "/");
     setenv("AZURE_TENANT_ID", "tenant.example", 1);
     setenv("AZURE_CLIENT_ID", CLIENT, 1);
     setenv("AZURE_FEDERATED_TOKEN_FILE", "assertion", 1);
     text_file_write("assertion", ASSERTION "\n");
+    return script;
 }
 
 FIXTURE_TEST(a_workload_exchanges_the_token_of_its_cluster)
 {
-    struct http_script *script = http_script_start(&gives_token, 1);
-    struct fetched fetched;
-
-    set_workload(script);
-    fetch(IDENTITY_WORKLOAD, script, &fetched);
-    ends_with_token(&fetched);
-    assert_non_null(strstr(
-        fetched.request, "POST /tenant.example/oauth2/v2.0/token HTTP/1.1"));
-    assert_non_null(strstr(fetched.request,
-        "\r\nContent-Type: application/x-www-form-urlencoded\r\n"));
-    assert_non_null(strstr(fetched.request,
+    fetch_token(IDENTITY_WORKLOAD, serve_workload(JSON(TOKEN)));
+    assert_contains(
+        fetched.request, "POST /tenant.example/oauth2/v2.0/token HTTP/1.1");
+    assert_contains(fetched.request,
+        "\r\nContent-Type: application/x-www-form-urlencoded\r\n");
+    assert_contains(fetched.request,
         "\r\n\r\ngrant_type=client_credentials&client_id=" CLIENT
         "&scope=https%3A%2F%2Fstorage.azure.com%2F.default"
         "&client_assertion_type=urn%3Aietf%3Aparams%3Aoauth%3A"
-        "client-assertion-type%3Ajwt-bearer&client_assertion=" ASSERTION));
+        "client-assertion-type%3Ajwt-bearer&client_assertion=" ASSERTION);
 }
 
 /* Responses that any token server may send; one of them contains the secrets of
@@ -171,7 +193,7 @@ static const struct {
     const char *text;
     enum tw_err code;
     const char *says;
-} answers[] = {
+} no_tokens[] = {
     {STATUS("400 Bad Request", "{\"error\":\"invalid_request\","
                                "\"error_description\":\"Identity not found\"}"),
         TW_REFUSED, "400 invalid_request: Identity not found; check th"},
@@ -193,54 +215,42 @@ static const struct {
 
 FIXTURE_TEST(what_is_no_token_is_an_outage_or_a_refusal)
 {
-    for (size_t i = 0; i < 2 * sizeof(answers) / sizeof(answers[0]); i++) {
-        const struct script_step step = {SCRIPT_LAST, answers[i / 2].text, 0};
-        struct http_script *script = http_script_start(&step, 1);
-        struct fetched fetched;
+    for (size_t i = 0; TEST_EACH(i, no_tokens); i++)
+        for (int managed = 0; managed < 2; managed++) {
+            struct http_script *script;
 
-        setup(NULL);
-        set_workload(script);
-        set_address("IDENTITY_ENDPOINT", script, "/token");
-        setenv("IDENTITY_HEADER", HEADER, 1);
-        fetch(i % 2 ? IDENTITY_MANAGED : IDENTITY_WORKLOAD, script, &fetched);
-        if (fetched.code != answers[i / 2].code ||
-            strstr(fetched.err.text, answers[i / 2].says) == NULL)
-            fail_msg("case %zu: %s '%s'", i / 2, err_name(fetched.code),
-                fetched.err.text);
-        assert_int_equal(fetched.requests, 1);
-        assert_memory_equal(fetched.err.text, "no access token for the ", 24);
-    }
+            setup(NULL);
+            script = serve_workload(no_tokens[i].text);
+            set_address("IDENTITY_ENDPOINT", script, "/token");
+            setenv("IDENTITY_HEADER", HEADER, 1);
+            fetch(managed ? IDENTITY_MANAGED : IDENTITY_WORKLOAD, script);
+            assert_fails(fetched.code, no_tokens[i].code, &fetched.err,
+                no_tokens[i].says);
+            assert_int_equal(fetched.requests, 1);
+            assert_memory_equal(
+                fetched.err.text, "no access token for the ", 24);
+        }
 }
 
 FIXTURE_TEST(an_endless_answer_is_cut_off)
 {
-    struct script_step step = {SCRIPT_LAST, NULL, 0};
-    struct fetched fetched;
-    struct http_script *script;
     struct buf text;
 
     buf_init(&text, 1024 * 1024);
     buf_add_text(&text, "HTTP/1.1 200 OK\r\n\r\n{\"access_token\":\"");
     while (text.len < 200000)
         buf_add_text(&text, TOKEN);
-    step.text = buf_text(&text);
-    script = http_script_start(&step, 1);
-    set_workload(script);
-    fetch(IDENTITY_WORKLOAD, script, &fetched);
-    assert_int_equal(fetched.code, TW_BUSY);
-    assert_non_null(strstr(fetched.err.text, "larger than 65536 bytes"));
+    fetch(IDENTITY_WORKLOAD, serve_workload(buf_text(&text)));
+    assert_fails(
+        fetched.code, TW_BUSY, &fetched.err, "larger than 65536 bytes");
     buf_done(&text);
 }
 
 FIXTURE_TEST(what_the_server_asks_to_wait_is_known)
 {
-    const struct script_step step = {SCRIPT_LAST,
-        "HTTP/1.1 429 Busy\r\nRetry-After: 7\r\nContent-Length: 0\r\n\r\n", 0};
-    struct http_script *script = http_script_start(&step, 1);
-    struct fetched fetched;
-
-    set_workload(script);
-    fetch(IDENTITY_WORKLOAD, script, &fetched);
+    fetch(IDENTITY_WORKLOAD,
+        serve_workload("HTTP/1.1 429 Busy\r\nRetry-After: 7\r\n"
+                       "Content-Length: 0\r\n\r\n"));
     assert_int_equal(fetched.code, TW_BUSY);
     assert_int_equal(fetched.retry_ms, 7000);
 }
@@ -248,21 +258,18 @@ FIXTURE_TEST(what_the_server_asks_to_wait_is_known)
 /* The cluster replaces the file from time to time. */
 FIXTURE_TEST(a_file_without_a_token_is_named)
 {
-    static const char *const content[] = {"", " \n", "two\nlines"};
+    static const char *const contents[] = {"", " \n", "two\nlines", NULL};
 
-    for (size_t i = 0; i <= 3; i++) {
-        struct http_script *script = http_script_start(&gives_token, 1);
-        struct fetched fetched;
+    for (size_t i = 0; TEST_EACH(i, contents); i++) {
+        struct http_script *script = serve_workload(JSON(TOKEN));
 
-        set_workload(script);
-        if (i < 3)
-            text_file_write("assertion", content[i]);
+        if (contents[i])
+            text_file_write("assertion", contents[i]);
         else
             unlink("assertion");
-        fetch(IDENTITY_WORKLOAD, script, &fetched);
-        assert_int_equal(fetched.code, TW_REFUSED);
+        fetch(IDENTITY_WORKLOAD, script);
+        assert_fails(fetched.code, TW_REFUSED, &fetched.err, "assertion");
         assert_int_equal(fetched.requests, 0);
-        assert_non_null(strstr(fetched.err.text, "assertion"));
     }
 }
 
@@ -274,9 +281,8 @@ static void refuse(enum identity_kind kind, const char *says)
     struct identity *identity = NULL;
     struct err err = {""};
 
-    assert_int_equal(identity_new(&options, NULL, &identity, &err), TW_INVALID);
-    if (strstr(err.text, says) == NULL)
-        fail_msg("'%s'", err.text);
+    assert_fails(
+        identity_new(&options, NULL, &identity, &err), TW_INVALID, &err, says);
     assert_null(strstr(err.text, HEADER));
 }
 
@@ -330,83 +336,85 @@ FIXTURE_TEST(who_it_is_can_be_told)
 #define OLD_EXPIRED                                                            \
     AZURE("403 Forbidden", "x-ms-error-code: AuthenticationFailed\r\n")
 
-/* A store, its token server, and one request for the list of its tables. */
-struct bench {
-    struct http_script *tokens, *service;
-    struct store *store;
-    struct exchange exchange;
-};
+/* texts: up to four responses; NULL ends the list. */
+static struct http_script *serve_all(
+    const char *const *texts, struct script_step steps[4])
+{
+    size_t count = 0;
 
-static void bench_open(struct bench *bench, const struct script_step *tokens,
-    size_t token_count, const struct script_step *service, size_t service_count)
+    for (; count < 4 && texts[count]; count++)
+        steps[count] = (struct script_step){SCRIPT_LAST, texts[count], 0};
+    return http_script_start(steps, count);
+}
+
+static void bench_open(const char *const *tokens, const char *const *answers)
 {
     const struct identity_options options = {.kind = IDENTITY_MANAGED};
     char text[200];
     struct err err = {""};
+    int port;
 
-    *bench = (struct bench){.tokens = http_script_start(tokens, token_count),
-        .service = http_script_start(service, service_count)};
-    set_address("AZURE_POD_IDENTITY_AUTHORITY_HOST", bench->tokens, "");
+    bench_free();
+    bench.tokens = serve_all(tokens, bench.token_steps);
+    bench.service = serve_all(answers, bench.service_steps);
+    port = http_script_port(bench.service);
+    set_address("AZURE_POD_IDENTITY_AUTHORITY_HOST", bench.tokens, "");
     snprintf(text, sizeof(text),
         "TableEndpoint=http://127.0.0.1:%d/acct;"
         "QueueEndpoint=http://127.0.0.1:%d/acct",
-        http_script_port(bench->service), http_script_port(bench->service));
+        port, port);
     if (azure_open_identity(
-            "main", slice_of(text), &options, &bench->store, &err) != TW_OK)
+            "main", slice_of(text), &options, &bench.store, &err) != TW_OK)
         fail_msg("%s", err.text);
 }
 
-static enum tw_err list(struct bench *bench)
+static enum tw_err list(void)
 {
     struct continuation from = {.more = false};
     struct page page;
     enum tw_err code;
 
     page_init(&page);
-    code = store_list_tables(bench->store, &bench->exchange, from, &page);
+    code = store_list_tables(bench.store, &bench.exchange, from, &page);
     page_done(&page);
-    assert_null(strstr(bench->exchange.err.text, "that-nobody-may-see"));
+    assert_null(strstr(bench.exchange.err.text, "that-nobody-may-see"));
     return code;
 }
 
-static void bench_end(struct bench *bench)
+/* So many requests the service got. */
+static void bench_end(size_t requests)
 {
-    store_close(bench->store);
-    http_script_end(bench->tokens);
-    http_script_end(bench->service);
+    store_close(bench.store);
+    http_script_end(bench.tokens);
+    http_script_end(bench.service);
+    assert_int_equal(http_script_requests(bench.service), requests);
 }
 
-static void bench_done(struct bench *bench)
-{
-    http_script_free(bench->tokens);
-    http_script_free(bench->service);
-}
-
-static void carries(const struct bench *bench, size_t index, const char *token)
+static void carries(size_t index, const char *token)
 {
     char line[200];
 
     snprintf(line, sizeof(line), "\r\nAuthorization: Bearer %s\r\n", token);
-    assert_non_null(strstr(http_script_request(bench->service, index), line));
+    assert_contains(http_script_request(bench.service, index), line);
 }
+
+static const char *const one_token[] = {JSON(TOKEN), NULL};
+static const char *const two_tokens[] = {JSON(TOKEN), JSON(NEXT), NULL};
 
 FIXTURE_TEST(requests_carry_the_token)
 {
-    const struct script_step pages[] = {
-        {SCRIPT_LAST, PAGE, 0}, {SCRIPT_LAST, PAGE, 0}};
-    struct bench bench;
+    static const char *const pages[] = {PAGE, PAGE, NULL};
 
-    bench_open(&bench, &gives_token, 1, pages, 2);
-    assert_ok(list(&bench));
-    assert_ok(list(&bench));
-    bench_end(&bench);
+    bench_open(one_token, pages);
+    assert_ok(list());
+    assert_ok(list());
+    bench_end(2);
     assert_int_equal(http_script_requests(bench.tokens), 1);
     for (size_t i = 0; i < 2; i++) {
-        carries(&bench, i, TOKEN);
-        assert_non_null(strstr(http_script_request(bench.service, i),
-            "\r\nx-ms-version: 2019-02-02\r\n"));
+        carries(i, TOKEN);
+        assert_contains(http_script_request(bench.service, i),
+            "\r\nx-ms-version: 2019-02-02\r\n");
     }
-    bench_done(&bench);
 }
 
 FIXTURE_TEST(a_request_whose_token_was_refused_is_sent_again_with_a_new_one)
@@ -414,21 +422,14 @@ FIXTURE_TEST(a_request_whose_token_was_refused_is_sent_again_with_a_new_one)
     static const char *const refusals[] = {EXPIRED, OLD_EXPIRED,
         AZURE("400 Bad Request",
             "x-ms-error-code: InvalidAuthenticationInfo\r\n")};
-    const struct script_step tokens[] = {
-        {SCRIPT_LAST, JSON(TOKEN), 0}, {SCRIPT_LAST, JSON(NEXT), 0}};
 
-    for (size_t i = 0; i < 3; i++) {
-        const struct script_step pages[] = {
-            {SCRIPT_LAST, refusals[i], 0}, {SCRIPT_LAST, PAGE, 0}};
-        struct bench bench;
-
-        bench_open(&bench, tokens, 2, pages, 2);
-        assert_ok(list(&bench));
+    for (size_t i = 0; TEST_EACH(i, refusals); i++) {
+        bench_open(two_tokens, (const char *[]){refusals[i], PAGE, NULL});
+        assert_ok(list());
         assert_string_equal(bench.exchange.err.text, "");
-        bench_end(&bench);
-        carries(&bench, 0, TOKEN);
-        carries(&bench, 1, NEXT);
-        bench_done(&bench);
+        bench_end(2);
+        carries(0, TOKEN);
+        carries(1, NEXT);
     }
 }
 
@@ -436,95 +437,70 @@ FIXTURE_TEST(a_request_whose_token_was_refused_is_sent_again_with_a_new_one)
  * requests. */
 FIXTURE_TEST(a_service_that_refuses_every_token_is_told_so)
 {
-    const struct script_step tokens[] = {
-        {SCRIPT_LAST, JSON(TOKEN), 0}, {SCRIPT_LAST, JSON(NEXT), 0}};
-    const struct script_step pages[] = {{SCRIPT_LAST, EXPIRED, 0},
-        {SCRIPT_LAST, EXPIRED, 0}, {SCRIPT_LAST, EXPIRED, 0}};
-    struct bench bench;
+    static const char *const answers[] = {EXPIRED, EXPIRED, EXPIRED, NULL};
 
-    bench_open(&bench, tokens, 2, pages, 3);
-    assert_int_equal(list(&bench), TW_REFUSED);
-    assert_non_null(strstr(bench.exchange.err.text,
-        "401 InvalidAuthenticationInfo: the access token is refused"));
-    assert_int_equal(list(&bench), TW_REFUSED);
-    bench_end(&bench);
+    bench_open(two_tokens, answers);
+    assert_fails(list(), TW_REFUSED, &bench.exchange.err,
+        "401 InvalidAuthenticationInfo: the access token is refused");
+    assert_int_equal(list(), TW_REFUSED);
+    bench_end(3);
     assert_int_equal(http_script_requests(bench.tokens), 2);
-    assert_int_equal(http_script_requests(bench.service), 3);
-    bench_done(&bench);
 }
 
 FIXTURE_TEST(a_missing_role_is_named_and_asks_for_no_token)
 {
-    const struct script_step page = {SCRIPT_LAST,
+    static const char *const answers[] = {
         AZURE("403 Forbidden",
             "x-ms-error-code: AuthorizationPermissionMismatch\r\n"),
-        0};
-    struct bench bench;
+        NULL};
     int64_t count;
 
-    bench_open(&bench, &gives_token, 1, &page, 1);
-    assert_int_equal(list(&bench), TW_FORBIDDEN);
-    assert_non_null(
-        strstr(bench.exchange.err.text, "role Storage Table Data Contributor"));
-    bench_end(&bench);
-    bench_done(&bench);
-    bench_open(&bench, &gives_token, 1, &page, 1);
-    assert_int_equal(
+    bench_open(one_token, answers);
+    assert_fails(list(), TW_FORBIDDEN, &bench.exchange.err,
+        "role Storage Table Data Contributor");
+    bench_end(1);
+    bench_open(one_token, answers);
+    assert_fails(
         store_queue_count(bench.store, &bench.exchange, "work", &count),
-        TW_FORBIDDEN);
-    assert_non_null(
-        strstr(bench.exchange.err.text, "role Storage Queue Data Contributor"));
-    bench_end(&bench);
-    bench_done(&bench);
+        TW_FORBIDDEN, &bench.exchange.err,
+        "role Storage Queue Data Contributor");
+    bench_end(1);
 }
 
 FIXTURE_TEST(without_a_token_nothing_is_sent)
 {
-    const struct script_step busy[] = {{SCRIPT_LAST, STATUS("500 No", ""), 0},
-        {SCRIPT_LAST, STATUS("500 No", ""), 0},
-        {SCRIPT_LAST, STATUS("500 No", ""), 0},
-        {SCRIPT_LAST, STATUS("500 No", ""), 0}};
-    const struct script_step refuses = {
-        SCRIPT_LAST, STATUS("400 No", "{\"error\":\"invalid_request\"}"), 0};
-    struct bench bench;
+    static const char *const busy[] = {STATUS("500 No", ""),
+        STATUS("500 No", ""), STATUS("500 No", ""), STATUS("500 No", "")};
+    static const char *const refuses[] = {
+        STATUS("400 No", "{\"error\":\"invalid_request\"}"), NULL};
 
-    bench_open(&bench, busy, 4, &gives_token, 1);
-    assert_int_equal(list(&bench), TW_BUSY);
+    bench_open(busy, one_token);
+    assert_fails(list(), TW_BUSY, &bench.exchange.err,
+        "list tables: no access token for the managed identity of this "
+        "machine (127.0.0.1 port ");
     assert_true(bench.exchange.breaker_open);
     assert_int_equal(bench.exchange.sent_ms, 0);
-    assert_non_null(strstr(bench.exchange.err.text,
-        "list tables: no access token for the managed identity of this "
-        "machine (127.0.0.1 port "));
-    bench_end(&bench);
-    assert_int_equal(http_script_requests(bench.service), 0);
-    bench_done(&bench);
-    bench_open(&bench, &refuses, 1, &gives_token, 1);
-    assert_int_equal(list(&bench), TW_REFUSED);
+    bench_end(0);
+    bench_open(refuses, one_token);
+    assert_fails(list(), TW_REFUSED, &bench.exchange.err,
+        "400 invalid_request; check that an identity is assigned");
     assert_false(bench.exchange.breaker_open);
-    assert_non_null(
-        strstr(bench.exchange.err.text, "400 invalid_request; check that an "
-                                        "identity is assigned"));
-    bench_end(&bench);
-    assert_int_equal(http_script_requests(bench.service), 0);
-    bench_done(&bench);
+    bench_end(0);
 }
 
 /* A proxy quotes the request in its message. */
 FIXTURE_TEST(a_message_that_quotes_the_token_does_not_show_it)
 {
-    const struct script_step page = {SCRIPT_LAST,
+    static const char *const answers[] = {
         AZURE("409 Conflict",
             "x-ms-error-code: X\r\n") "{\"odata.error\":{\"code\":\"X\","
                                       "\"message\":{\"value\":"
                                       "\"Bearer " TOKEN " it was\"}}}",
-        0};
-    struct bench bench;
+        NULL};
 
-    bench_open(&bench, &gives_token, 1, &page, 1);
-    assert_int_equal(list(&bench), TW_CONFLICT);
-    assert_non_null(strstr(bench.exchange.err.text, "Bearer *****"));
-    bench_end(&bench);
-    bench_done(&bench);
+    bench_open(one_token, answers);
+    assert_fails(list(), TW_CONFLICT, &bench.exchange.err, "Bearer *****");
+    bench_end(1);
 }
 
 FIXTURE_TEST(a_token_goes_to_https_or_this_host_only)
@@ -550,12 +526,9 @@ FIXTURE_TEST(a_token_goes_to_https_or_this_host_only)
         struct store *store = NULL;
         struct err err = {""};
 
-        assert_int_equal(
-            azure_open_identity(
-                "main", slice_of(cases[i].endpoints), &options, &store, &err),
-            TW_INVALID);
-        if (strstr(err.text, cases[i].says) == NULL)
-            fail_msg("'%s'", err.text);
+        assert_fails(azure_open_identity("main", slice_of(cases[i].endpoints),
+                         &options, &store, &err),
+            TW_INVALID, &err, cases[i].says);
         assert_null(strstr(err.text, "c2VjcmV0"));
     }
 }
