@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Which requests may read, and which may change something. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "tests/support/fake_request.h"
@@ -143,5 +140,5 @@ FIXTURE_TEST(without_a_usable_token_nothing_is_changed)
     assert_int_equal(change(&fake_good), 503);
     setup.admin_token_file = NULL;
     assert_int_equal(change(&fake_good), 403);
-    assert_non_null(strstr(err.text, "admin_token_file"));
+    assert_contains(err.text, "admin_token_file");
 }

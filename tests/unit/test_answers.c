@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Slow questions: nobody waits; what is given again, what is forgotten. */
 #include <stdio.h>
-#include <string.h>
-
-#include <stdbool.h>
 
 #include "tests/support/test.h"
 #include "worker/base/platform.h"
@@ -17,6 +14,7 @@ static struct platform_cond changed;
 static unsigned begun, calls; /* number of answers looked for, and found */
 static bool closed;           /* no answer is found */
 
+static struct answers *answers; /* of the test */
 static struct buf body;
 static unsigned status;
 
@@ -50,11 +48,9 @@ static void set_closed(bool to)
     platform_unlock(&lock);
 }
 
-static struct answers *begin(int64_t fresh_ms, int64_t old_ms)
+static void begin(int64_t fresh_ms, int64_t old_ms)
 {
-    begun = calls = 0;
-    closed = false;
-    return answers_new(&(struct answers_options){
+    answers = answers_new(&(struct answers_options){
         .name = "test",
         .answer = count,
         .max_bytes = MAX_BYTES,
@@ -63,70 +59,75 @@ static struct answers *begin(int64_t fresh_ms, int64_t old_ms)
     });
 }
 
-static enum answers_state ask(struct answers *answers, const char *question)
+static enum answers_state ask(const char *question)
 {
     buf_clear(&body);
     return answers_ask(answers, question, &status, &body);
 }
 
-static void assert_answer(
-    struct answers *answers, const char *question, const char *answer)
+static void assert_answer(const char *question, const char *answer)
 {
-    assert_int_equal(ask(answers, question), ANSWERS_READY);
+    assert_int_equal(ask(question), ANSWERS_READY);
     assert_string_equal(buf_text(&body), answer);
     assert_int_equal(status, 201);
 }
 
 /* Ask as a page does, again and again; the first answer must be pending. */
-static void assert_new_answer(
-    struct answers *answers, const char *question, const char *answer)
+static void assert_new_answer(const char *question, const char *answer)
 {
-    enum answers_state asked = ask(answers, question);
-
-    assert_int_equal(asked, ANSWERS_PENDING);
-    while (asked == ANSWERS_PENDING)
-        asked = ask(answers, question);
-    assert_int_equal(asked, ANSWERS_READY);
+    assert_int_equal(ask(question), ANSWERS_PENDING);
+    while (ask(question) == ANSWERS_PENDING)
+        continue;
     assert_string_equal(buf_text(&body), answer);
     assert_int_equal(status, 201);
 }
 
-/* Nor does a question whose answer is found in no time keep the thread of the
- * HTTP server. */
-TEST(nobody_waits_for_an_answer)
+static int set_up(void **state)
 {
-    struct answers *answers = begin(LONG_MS, LONG_MS);
-
-    assert_int_equal(ask(answers, "quick"), ANSWERS_PENDING);
-    answers_free(answers);
+    begun = calls = 0;
+    closed = false;
+    return 0;
 }
 
-TEST(a_fresh_answer_is_given_again)
+static int tear_down(void **state)
 {
-    struct answers *answers = begin(LONG_MS, LONG_MS);
+    if (test_passed())
+        answers_free(answers);
+    return 0;
+}
 
-    assert_new_answer(answers, "a", "0 a");
-    assert_answer(answers, "a", "0 a");
-    assert_new_answer(answers, "ab", "1 ab");
-    assert_answer(answers, "a", "0 a");
+#define ANSWERS_TEST(name) TEST_IN(name, set_up, tear_down)
+
+/* Nor does a question whose answer is found in no time keep the thread of the
+ * HTTP server. */
+ANSWERS_TEST(nobody_waits_for_an_answer)
+{
+    begin(LONG_MS, LONG_MS);
+    assert_int_equal(ask("quick"), ANSWERS_PENDING);
+}
+
+ANSWERS_TEST(a_fresh_answer_is_given_again)
+{
+    begin(LONG_MS, LONG_MS);
+    assert_new_answer("a", "0 a");
+    assert_answer("a", "0 a");
+    assert_new_answer("ab", "1 ab");
+    assert_answer("a", "0 a");
     answers_forget(answers);
-    assert_new_answer(answers, "a", "2 a");
-    answers_free(answers);
+    assert_new_answer("a", "2 a");
 }
 
 /* A page that is far away asks again only after the answer is no longer fresh;
  * it would never get one. */
-TEST(an_old_answer_is_given_to_the_first_who_asks)
+ANSWERS_TEST(an_old_answer_is_given_to_the_first_who_asks)
 {
-    struct answers *answers = begin(0, LONG_MS);
-
-    assert_new_answer(answers, "a", "0 a");
-    assert_new_answer(answers, "a", "1 a");
-    answers_free(answers);
+    begin(0, LONG_MS);
+    assert_new_answer("a", "0 a");
+    assert_new_answer("a", "1 a");
 }
 
 /* Wait until the answer is ready, without asking for it. */
-static void wait_for(struct answers *answers, const char *question)
+static void wait_for(const char *question)
 {
     enum answers_state looked;
 
@@ -138,73 +139,67 @@ static void wait_for(struct answers *answers, const char *question)
 }
 
 /* What is read before a change and during it is old afterwards. */
-TEST(a_forgotten_answer_is_given_to_nobody)
+ANSWERS_TEST(a_forgotten_answer_is_given_to_nobody)
 {
-    struct answers *answers = begin(LONG_MS, LONG_MS);
-
+    begin(LONG_MS, LONG_MS);
     set_closed(true);
-    assert_int_equal(ask(answers, "a"), ANSWERS_PENDING);
+    assert_int_equal(ask("a"), ANSWERS_PENDING);
     await_call(1);
     answers_forget(answers);
     set_closed(false);
-    while (ask(answers, "a") == ANSWERS_PENDING)
+    while (ask("a") == ANSWERS_PENDING)
         continue;
     assert_string_equal(buf_text(&body), "1 a");
-    answers_free(answers);
 }
 
-TEST(a_slow_answer_is_pending_and_comes_later)
+ANSWERS_TEST(a_slow_answer_is_pending_and_comes_later)
 {
-    struct answers *answers = begin(LONG_MS, LONG_MS);
-
+    begin(LONG_MS, LONG_MS);
     set_closed(true);
-    assert_int_equal(ask(answers, "id\nslow"), ANSWERS_PENDING);
-    assert_int_equal(ask(answers, "id\nslow"), ANSWERS_PENDING);
+    assert_int_equal(ask("id\nslow"), ANSWERS_PENDING);
+    assert_int_equal(ask("id\nslow"), ANSWERS_PENDING);
     assert_int_equal(
         answers_look(answers, "id\n", &status, &body), ANSWERS_PENDING);
     assert_int_equal(
         answers_look(answers, "other\n", &status, &body), ANSWERS_NONE);
     set_closed(false);
-    wait_for(answers, "id\n");
+    wait_for("id\n");
     assert_string_equal(buf_text(&body), "0 id\nslow");
-    answers_free(answers);
 }
 
-TEST(too_many_pending_questions_are_refused)
+ANSWERS_TEST(too_many_pending_questions_are_refused)
 {
-    struct answers *answers = begin(LONG_MS, LONG_MS);
     char question[16];
 
+    begin(LONG_MS, LONG_MS);
     set_closed(true);
     for (int i = 0; i < ANSWERS_MAX; i++) {
         (void)snprintf(question, sizeof(question), "q%d", i);
-        assert_int_equal(ask(answers, question), ANSWERS_PENDING);
+        assert_int_equal(ask(question), ANSWERS_PENDING);
     }
-    assert_int_equal(ask(answers, "one more"), ANSWERS_NONE);
+    assert_int_equal(ask("one more"), ANSWERS_NONE);
     set_closed(false);
     for (int i = 0; i < ANSWERS_MAX; i++) {
         (void)snprintf(question, sizeof(question), "q%d", i);
-        wait_for(answers, question);
+        wait_for(question);
     }
-    assert_int_not_equal(ask(answers, "one more"), ANSWERS_NONE);
-    answers_free(answers);
+    assert_int_not_equal(ask("one more"), ANSWERS_NONE);
 }
 
-TEST(what_was_not_asked_for_lately_makes_room)
+ANSWERS_TEST(what_was_not_asked_for_lately_makes_room)
 {
-    struct answers *answers = begin(LONG_MS, LONG_MS);
     char question[16], answer[20];
 
+    begin(LONG_MS, LONG_MS);
     for (int i = 0; i < ANSWERS_MAX; i++) {
         (void)snprintf(question, sizeof(question), "q%d", i);
         (void)snprintf(answer, sizeof(answer), "%d q%d", i, i);
-        assert_new_answer(answers, question, answer);
+        assert_new_answer(question, answer);
     }
-    assert_answer(answers, "q0", "0 q0");
-    assert_int_equal(ask(answers, "one more"), ANSWERS_PENDING);
+    assert_answer("q0", "0 q0");
+    assert_int_equal(ask("one more"), ANSWERS_PENDING);
     assert_int_equal(answers_look(answers, "q1", &status, &body), ANSWERS_NONE);
-    assert_answer(answers, "q0", "0 q0");
-    answers_free(answers);
+    assert_answer("q0", "0 q0");
 }
 
 static unsigned ticks;
@@ -217,9 +212,9 @@ static void tick(void *context)
     platform_unlock(&lock);
 }
 
-TEST(ticks_come_without_questions)
+ANSWERS_TEST(ticks_come_without_questions)
 {
-    struct answers *answers = answers_new(&(struct answers_options){
+    answers = answers_new(&(struct answers_options){
         .name = "test",
         .answer = count,
         .tick = tick,
@@ -231,10 +226,9 @@ TEST(ticks_come_without_questions)
     while (ticks < 3)
         (void)platform_wait(&changed, &lock, PLATFORM_NEVER);
     platform_unlock(&lock);
-    answers_free(answers);
 }
 
-static int set_up(void **state)
+static int make_locks(void **state)
 {
     platform_mutex_init(&lock);
     platform_cond_init(&changed);
@@ -242,7 +236,7 @@ static int set_up(void **state)
     return 0;
 }
 
-static int tear_down(void **state)
+static int remove_locks(void **state)
 {
     buf_done(&body);
     platform_cond_done(&changed);
@@ -252,5 +246,5 @@ static int tear_down(void **state)
 
 int main(void)
 {
-    return test_run_all(set_up, tear_down);
+    return test_run_all(make_locks, remove_locks);
 }

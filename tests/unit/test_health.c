@@ -4,8 +4,6 @@
 #include "tests/support/test.h"
 #include "tests/support/workbench.h"
 
-#include <string.h>
-
 #include "tests/support/virtual_platform.h"
 #include "worker/monitor/health.h"
 #include "worker/run/consumer.h"
@@ -25,7 +23,7 @@ static void alive(
 
     buf_init(&why, 4096);
     assert_int_equal(health_is_alive(view, NOW_MS, 60000, &why), wanted);
-    assert_non_null(strstr(buf_text(&why), sentence));
+    assert_contains(buf_text(&why), sentence);
     buf_done(&why);
 }
 
@@ -36,7 +34,7 @@ static void is_ready(
 
     buf_init(&why, 4096);
     assert_int_equal(health_is_ready(view, 2, NOW_MS, &why), wanted);
-    assert_non_null(strstr(buf_text(&why), sentence));
+    assert_contains(buf_text(&why), sentence);
     buf_done(&why);
 }
 
@@ -177,6 +175,6 @@ TEST(a_worker_without_queues_is_not_ready)
 
     buf_init(&why, 4096);
     assert_false(health_is_ready(&view, 0, NOW_MS, &why));
-    assert_non_null(strstr(buf_text(&why), "`queues` of the configuration"));
+    assert_contains(buf_text(&why), "`queues` of the configuration");
     buf_done(&why);
 }

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* What the dashboard's plot is made of. */
-#include <string.h>
-
 #include "tests/support/test.h"
 #include "worker/base/text.h"
 #include "worker/monitor/history.h"
@@ -68,6 +66,6 @@ FIXTURE_TEST(an_hour_is_kept_and_no_more)
     for (const char *at = json(); (at = strchr(at, '[')) != NULL; at++)
         count++;
     assert_int_equal(count, HISTORY_SAMPLES + 1); /* and the list's own */
-    assert_non_null(strstr(json(), "\"Samples\":[[60000,0.0,1],"));
-    assert_non_null(strstr(json(), "[3650000,0.0,1]]}"));
+    assert_contains(json(), "\"Samples\":[[60000,0.0,1],");
+    assert_contains(json(), "[3650000,0.0,1]]}");
 }

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Counts of the requests to a store. */
-#include <string.h>
-
 #include "tests/support/table.h"
 #include "tests/support/test.h"
 #include "worker/store/meter.h"
@@ -65,14 +63,12 @@ TEST(an_outcome_is_told_by_code_and_status)
 
 TEST(a_duration_is_in_one_class)
 {
+    static const int64_t took_ms[] = {0, 5, 6, 30000, 30001};
     struct meter *meter = meter_named("durations");
     struct exchange exchange = {.http_status = 200};
 
-    meter_add(meter, METER_GET, &exchange, TW_OK, 0);
-    meter_add(meter, METER_GET, &exchange, TW_OK, 5);
-    meter_add(meter, METER_GET, &exchange, TW_OK, 6);
-    meter_add(meter, METER_GET, &exchange, TW_OK, 30000);
-    meter_add(meter, METER_GET, &exchange, TW_OK, 30001);
+    for (size_t i = 0; TEST_EACH(i, took_ms); i++)
+        meter_add(meter, METER_GET, &exchange, TW_OK, took_ms[i]);
     assert_int_equal(class_of(meter, 0), 2);
     assert_int_equal(class_of(meter, 1), 1);
     assert_int_equal(class_of(meter, METER_BOUNDS - 1), 1);
@@ -85,6 +81,9 @@ TEST(a_duration_is_in_one_class)
 TEST(each_request_of_a_store_is_counted_once)
 {
     static const char *const none[] = {NULL};
+    static const enum meter_operation once[] = {METER_CREATE_TABLE, METER_SCAN,
+        METER_LIST_TABLES, METER_QUEUE_CREATE, METER_QUEUE_PUT,
+        METER_QUEUE_PEEK, METER_QUEUE_COUNT, METER_QUEUE_GET};
     struct store *store = table_memory(none);
     struct exchange exchange = {0};
     struct messages messages;
@@ -111,16 +110,10 @@ TEST(each_request_of_a_store_is_counted_once)
     assert_ok(store_queue_peek(store, &exchange, "work", 1, &messages));
     assert_ok(store_queue_count(store, &exchange, "work", &count));
     assert_ok(store_queue_get(store, &exchange, "work", 1, 60, &messages));
-    assert_int_equal(outcomes(store->meter, METER_CREATE_TABLE, METER_OK), 1);
     assert_int_equal(outcomes(store->meter, METER_GET, METER_NOT_FOUND), 1);
     assert_int_equal(outcomes(store->meter, METER_GET, METER_INVALID), 0);
-    assert_int_equal(outcomes(store->meter, METER_SCAN, METER_OK), 1);
-    assert_int_equal(outcomes(store->meter, METER_LIST_TABLES, METER_OK), 1);
-    assert_int_equal(outcomes(store->meter, METER_QUEUE_CREATE, METER_OK), 1);
-    assert_int_equal(outcomes(store->meter, METER_QUEUE_PUT, METER_OK), 1);
-    assert_int_equal(outcomes(store->meter, METER_QUEUE_PEEK, METER_OK), 1);
-    assert_int_equal(outcomes(store->meter, METER_QUEUE_COUNT, METER_OK), 1);
-    assert_int_equal(outcomes(store->meter, METER_QUEUE_GET, METER_OK), 1);
+    for (size_t i = 0; TEST_EACH(i, once); i++)
+        assert_int_equal(outcomes(store->meter, once[i], METER_OK), 1);
     messages_done(&messages);
     page_done(&page);
     store_close(store);

@@ -5,9 +5,7 @@
 #include "tests/support/workbench.h"
 
 #include <ctype.h>
-#include <limits.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "tests/support/virtual_platform.h"
 #include "worker/base/mem.h"
@@ -22,25 +20,51 @@
     "{\"job\":\"delete-channel\",\"args\":{\"channel\":\"Football\"},"         \
     "\"id\":\"" id "\"}"
 
+/* Samples. */
+#define OF_JOB(metric) metric "{job_name=\"delete-channel\"}"
+#define OF_WORK(metric) metric "{queue=\"work\"}"
+#define OF_CHANNELS(metric) metric "{queue=\"channels\"}"
+#define ENDED(result)                                                          \
+    "tableward_runs_ended_total{job_name=\"delete-channel\","                  \
+    "result=\"" result "\"}"
+#define ENTITIES(action)                                                       \
+    "tableward_run_entities_total{job_name=\"delete-channel\","                \
+    "action=\"" action "\"}"
+#define HELD "tableward_runs_held{store=\"main\",cause=\"archive\"}"
+#define OUTAGE "tableward_store_outage{store=\"main\"}"
+
 /* A service whose metrics are read. */
-struct measured {
+static struct {
     struct service service;
     struct activity *activity;
     struct metrics *metrics;
-};
+    char *text; /* of the last scrape */
+} measured;
 
-static struct measured measured; /* what the test runs */
-
-static void start(struct workbench *bench)
+static void make(struct workbench *bench)
 {
     struct consumer_options options = {
-        .definition = definition_hold(&bench->definition)};
+        .definition = definition_hold(&bench->definition),
+        .activity = measured.activity = activity_new()};
 
-    options.activity = measured.activity = activity_new();
     service_new(&measured.service, &options);
     measured.metrics =
         metrics_new(measured.service.consumer, measured.activity);
+}
+
+static void start(struct workbench *bench)
+{
+    make(bench);
     service_run(&measured.service);
+}
+
+static void unmake(void)
+{
+    mem_free(measured.text);
+    measured.text = NULL;
+    metrics_free(measured.metrics);
+    service_free(&measured.service);
+    activity_free(measured.activity);
 }
 
 static void stop(void)
@@ -48,11 +72,10 @@ static void stop(void)
     consumer_stop(measured.service.consumer);
     service_join(&measured.service);
     assert_ok(measured.service.outcome);
-    metrics_free(measured.metrics);
-    service_free(&measured.service);
-    activity_free(measured.activity);
+    unmake();
 }
 
+/* The text lives until the next one. */
 static char *scrape(void)
 {
     struct buf text;
@@ -60,16 +83,17 @@ static char *scrape(void)
     buf_init(&text, (size_t)1024 * 1024);
     metrics_write(measured.metrics, &text);
     assert_false(text.overflow);
-    return buf_take(&text);
+    mem_free(measured.text);
+    return measured.text = buf_take(&text);
 }
 
 /* The value behind "name{labels} "; -1: there is none. */
-static double value_in(const char *text, const char *sample)
+static double value_of(const char *sample)
 {
     size_t len = strlen(sample);
     double value = -1;
 
-    for (const char *line = text; line; line = strchr(line, '\n')) {
+    for (const char *line = scrape(); line; line = strchr(line, '\n')) {
         line += *line == '\n';
         if (strncmp(line, sample, len) == 0 && line[len] == ' ')
             (void)sscanf(line + len, "%lf", &value);
@@ -79,19 +103,26 @@ static double value_in(const char *text, const char *sample)
 
 static void shows(const char *sample, double wanted)
 {
-    char *text = scrape();
-    double value = value_in(text, sample);
+    double value = value_of(sample);
 
     if (value < wanted || value > wanted)
-        fail_msg("%s is %g, not %g, in:\n%s", sample, value, wanted, text);
-    mem_free(text);
+        fail_msg(
+            "%s is %g, not %g, in:\n%s", sample, value, wanted, measured.text);
+}
+
+/* So many times, a second apart. */
+static void scrape_often(int times)
+{
+    for (int i = 0; i < times; i++) {
+        (void)scrape();
+        virtual_sleep(1000);
+    }
 }
 
 /* Until a first sample of the queues is there. */
 static void wait_for_samples(void)
 {
-    mem_free(scrape());
-    virtual_sleep(1000);
+    scrape_often(1);
 }
 
 /* ---- runs ---- */
@@ -114,29 +145,19 @@ VIRTUAL_BENCH_TEST(a_run_is_seen_in_progress_and_at_its_end)
     shows("tableward_slots", 2);
     shows("tableward_slots_busy", 0);
     shows("tableward_ready", 1);
-    shows("tableward_runs_ended_total{job_name=\"delete-channel\","
-          "result=\"succeeded\"}",
-        0);
+    shows(ENDED("succeeded"), 0);
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
     virtual_sleep(1000);
     shows("tableward_slots_busy", 1);
-    shows("tableward_runs_in_progress{job_name=\"delete-channel\"}", 1);
-    shows("tableward_run_entities_total{job_name=\"delete-channel\",action="
-          "\"read\"}",
-        10);
+    shows(OF_JOB("tableward_runs_in_progress"), 1);
+    shows(ENTITIES("read"), 10);
     workbench_open_gate(bench);
     virtual_sleep(1000);
     shows("tableward_slots_busy", 0);
-    shows("tableward_runs_in_progress{job_name=\"delete-channel\"}", 0);
-    shows("tableward_runs_ended_total{job_name=\"delete-channel\","
-          "result=\"succeeded\"}",
-        1);
-    shows("tableward_run_entities_total{job_name=\"delete-channel\","
-          "action=\"deleted\"}",
-        7);
-    shows("tableward_run_entities_total{job_name=\"delete-channel\","
-          "action=\"skipped\"}",
-        3);
+    shows(OF_JOB("tableward_runs_in_progress"), 0);
+    shows(ENDED("succeeded"), 1);
+    shows(ENTITIES("deleted"), 7);
+    shows(ENTITIES("skipped"), 3);
     stop();
     assert_int_equal(measured.service.result.succeeded, 1);
 }
@@ -155,9 +176,7 @@ VIRTUAL_BENCH_TEST(failed_and_poisoned_ends_are_counted_once)
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1")); /* already ended */
     workbench_put(bench, BENCH_QUEUE, "nonsense");
     virtual_sleep(10000);
-    shows("tableward_runs_ended_total{job_name=\"delete-channel\",result="
-          "\"failed\"}",
-        1);
+    shows(ENDED("failed"), 1);
     shows("tableward_runs_ended_total{job_name=\"-\",result=\"poisoned\"}", 1);
     stop();
 }
@@ -180,15 +199,13 @@ VIRTUAL_BENCH_TEST(a_held_run_is_shown_with_its_cause)
     start(bench);
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
     virtual_sleep(3000);
-    shows("tableward_runs_held{store=\"main\",cause=\"archive\"}", 1);
+    shows(HELD, 1);
     virtual_sleep(120000);
-    shows("tableward_runs_held{store=\"main\",cause=\"archive\"}", 1);
+    shows(HELD, 1);
     workbench_open_gate(bench);
     virtual_sleep(400000);
-    shows("tableward_runs_held{store=\"main\",cause=\"archive\"}", 0);
-    shows("tableward_runs_ended_total{job_name=\"delete-channel\","
-          "result=\"succeeded\"}",
-        1);
+    shows(HELD, 0);
+    shows(ENDED("succeeded"), 1);
     stop();
 }
 
@@ -201,13 +218,13 @@ VIRTUAL_BENCH_TEST(a_lost_lease_is_counted)
     virtual_sleep(2000);
     workbench_locked(bench, bench->down = true);
     virtual_sleep(120000);
-    shows("tableward_leases_lost_total{job_name=\"delete-channel\"}", 1);
+    shows(OF_JOB("tableward_leases_lost_total"), 1);
     shows("tableward_ready", 0);
-    shows("tableward_store_outage{store=\"main\"}", 1);
+    shows(OUTAGE, 1);
     workbench_locked(bench, bench->down = false);
     workbench_open_gate(bench);
     virtual_sleep(120000);
-    shows("tableward_store_outage{store=\"main\"}", 0);
+    shows(OUTAGE, 0);
     shows("tableward_ready", 1);
     stop();
 }
@@ -224,18 +241,17 @@ VIRTUAL_BENCH_TEST(lengths_of_queues_and_poison_queues_are_shown)
     workbench_make_queue(bench, BENCH_BOUND SETUP_POISON_SUFFIX);
     workbench_put(bench, BENCH_BOUND SETUP_POISON_SUFFIX, "x");
     wait_for_samples();
-    shows("tableward_queue_length_known{queue=\"work\"}", 1);
-    shows("tableward_queue_messages{queue=\"work\"}", 3);
-    shows("tableward_queue_messages{queue=\"channels\"}", 0);
-    shows("tableward_queue_oldest_message_age_seconds{queue=\"channels\"}", 0);
-    shows("tableward_poison_queue_messages{queue=\"work\"}", 0);
-    shows("tableward_poison_queue_messages{queue=\"channels\"}", 1);
+    shows(OF_WORK("tableward_queue_length_known"), 1);
+    shows(OF_WORK("tableward_queue_messages"), 3);
+    shows(OF_CHANNELS("tableward_queue_messages"), 0);
+    shows(OF_CHANNELS("tableward_queue_oldest_message_age_seconds"), 0);
+    shows(OF_WORK("tableward_poison_queue_messages"), 0);
+    shows(OF_CHANNELS("tableward_poison_queue_messages"), 1);
     stop();
 }
 
 VIRTUAL_BENCH_TEST(the_age_of_a_message_grows_between_two_samples)
 {
-    char *text;
     double first, second;
 
     bench->setup.queues[0].slots = 0;
@@ -248,18 +264,12 @@ VIRTUAL_BENCH_TEST(the_age_of_a_message_grows_between_two_samples)
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r3"));
     virtual_sleep(10000);
     wait_for_samples();
-    text = scrape();
-    first = value_in(
-        text, "tableward_queue_oldest_message_age_seconds{queue=\"work\"}");
-    mem_free(text);
+    first = value_of(OF_WORK("tableward_queue_oldest_message_age_seconds"));
     virtual_sleep(5000);
-    text = scrape();
-    second = value_in(
-        text, "tableward_queue_oldest_message_age_seconds{queue=\"work\"}");
-    mem_free(text);
+    second = value_of(OF_WORK("tableward_queue_oldest_message_age_seconds"));
     assert_true(first >= 10 && first < 15);
     assert_true(second >= first + 4 && second < first + 7);
-    shows("tableward_queue_messages{queue=\"work\"}", 3);
+    shows(OF_WORK("tableward_queue_messages"), 3);
     workbench_open_gate(bench);
     stop();
 }
@@ -274,23 +284,18 @@ static unsigned samples_taken(struct workbench *bench)
 
 VIRTUAL_BENCH_TEST(queues_are_asked_seldom_and_only_while_somebody_looks)
 {
+    unsigned before;
+
     start(bench);
     virtual_sleep(100000);
     assert_int_equal(samples_taken(bench), 0);
-    for (int i = 0; i < 100; i++) {
-        mem_free(scrape());
-        virtual_sleep(1000);
-    }
-    assert_true(samples_taken(bench) >= 4 && samples_taken(bench) <= 6);
+    scrape_often(100);
+    assert_in_range(samples_taken(bench), 4, 6);
     virtual_sleep(30000); /* the last wish is still fulfilled */
-    mem_free(scrape());
-    virtual_sleep(1000);
-    {
-        unsigned before = samples_taken(bench);
-
-        virtual_sleep(600000);
-        assert_int_equal(samples_taken(bench), before);
-    }
+    scrape_often(1);
+    before = samples_taken(bench);
+    virtual_sleep(600000);
+    assert_int_equal(samples_taken(bench), before);
     stop();
 }
 
@@ -300,7 +305,7 @@ static void scrape_without_delay(void)
     for (int i = 0; i < 60; i++) {
         int64_t began_ms = platform_boot_ms();
 
-        mem_free(scrape());
+        (void)scrape();
         assert_true(platform_boot_ms() - began_ms < 100);
         virtual_sleep(1000);
     }
@@ -308,25 +313,22 @@ static void scrape_without_delay(void)
 
 static void set_store(struct workbench *bench, bool down, int64_t delay_ms)
 {
-    platform_lock(&bench->lock);
-    bench->down = down;
-    bench->delay_ms = delay_ms;
-    platform_unlock(&bench->lock);
+    workbench_locked(bench, bench->down = down; bench->delay_ms = delay_ms);
 }
 
 VIRTUAL_BENCH_TEST(a_slow_or_dead_store_holds_up_no_scrape)
 {
     start(bench);
     wait_for_samples();
-    shows("tableward_queue_length_known{queue=\"work\"}", 1);
+    shows(OF_WORK("tableward_queue_length_known"), 1);
     set_store(bench, false, 4000);
     scrape_without_delay();
-    shows("tableward_queue_length_known{queue=\"work\"}", 1);
+    shows(OF_WORK("tableward_queue_length_known"), 1);
     set_store(bench, true, 4000);
     scrape_without_delay();
-    shows("tableward_queue_length_known{queue=\"work\"}", 0);
-    shows("tableward_queue_messages{queue=\"work\"}", -1);
-    shows("tableward_queue_outage{queue=\"work\"}", 1);
+    shows(OF_WORK("tableward_queue_length_known"), 0);
+    shows(OF_WORK("tableward_queue_messages"), -1);
+    shows(OF_WORK("tableward_queue_outage"), 1);
     set_store(bench, false, 0);
     stop();
 }
@@ -335,25 +337,13 @@ VIRTUAL_BENCH_TEST(a_slow_or_dead_store_holds_up_no_scrape)
  * not stop them. No consumer runs here: its own requests would count. */
 VIRTUAL_BENCH_TEST(time_outs_of_samples_open_no_breaker)
 {
-    struct store *store = &bench->wrapped.store;
-    struct consumer_options options = {
-        .definition = definition_hold(&bench->definition)};
-
-    options.activity = measured.activity = activity_new();
-    service_new(&measured.service, &options);
-    measured.metrics =
-        metrics_new(measured.service.consumer, measured.activity);
+    make(bench);
     set_store(bench, true, 5000);
-    for (int i = 0; i < 1000; i++) {
-        mem_free(scrape());
-        virtual_sleep(1000);
-    }
+    scrape_often(1000);
     assert_true(4 * samples_taken(bench) >= BREAKER_FAILURES);
-    assert_false(breaker_is_away(&store->breakers[SERVICE_QUEUES]));
+    assert_false(breaker_is_away(&bench->store->breakers[SERVICE_QUEUES]));
     set_store(bench, false, 0);
-    metrics_free(measured.metrics);
-    service_free(&measured.service);
-    activity_free(measured.activity);
+    unmake();
 }
 
 /* ---- archives, stores, the configuration ---- */
@@ -365,52 +355,38 @@ static const char *has_archive(const struct job *job)
 
 VIRTUAL_BENCH_TEST(free_space_of_an_archive_is_shown)
 {
-    char *text;
-
     bench->kind.archive = has_archive;
     start(bench);
     wait_for_samples();
-    text = scrape();
-    assert_true(
-        value_in(text,
-            "tableward_archive_free_bytes{job_name=\"delete-channel\"}") > 0);
-    assert_true(
-        value_in(text,
-            "tableward_archive_size_bytes{job_name=\"delete-channel\"}") > 0);
-    mem_free(text);
+    assert_true(value_of(OF_JOB("tableward_archive_free_bytes")) > 0);
+    assert_true(value_of(OF_JOB("tableward_archive_size_bytes")) > 0);
     stop();
 }
+
+#define REQUESTS(operation, outcome)                                           \
+    "tableward_store_requests_total{store=\"main\","                           \
+    "operation=\"" operation "\",outcome=\"" outcome "\"}"
+#define DURATION(metric, le)                                                   \
+    "tableward_store_request_duration_seconds_" metric "{store=\"main\","      \
+    "operation=\"batch\"" le "}"
+#define BUCKET(le) DURATION("bucket", ",le=\"" le "\"")
 
 VIRTUAL_BENCH_TEST(requests_are_shown_by_operation_and_outcome)
 {
     struct exchange exchange = {.http_status = 503};
-    char *text;
 
     bench->store->meter = meter_named("test-metrics");
     start(bench);
     virtual_sleep(1000);
     meter_add(bench->store->meter, METER_BATCH, &exchange, TW_BUSY, 300);
     meter_add(bench->store->meter, METER_BATCH, &exchange, TW_BUSY, 40000);
-    text = scrape();
-    assert_true(value_in(text, "tableward_store_requests_total{store=\"main\","
-                               "operation=\"queue_get\",outcome=\"ok\"}") > 0);
-    assert_true(value_in(text,
-                    "tableward_store_requests_total{store=\"main\",operation="
-                    "\"batch\",outcome=\"throttled\"}") >= 2);
+    assert_true(value_of(REQUESTS("queue_get", "ok")) > 0);
+    assert_true(value_of(REQUESTS("batch", "throttled")) >= 2);
     assert_true(
-        value_in(text, "tableward_store_throttled_total{store=\"main\"}") >= 2);
-#define DURATION(le)                                                           \
-    "tableward_store_request_duration_seconds_bucket{store=\"main\","          \
-    "operation=\"batch\",le=\"" le "\"}"
-    assert_true(
-        value_in(text, DURATION("+Inf")) - value_in(text, DURATION("30")) >= 1);
-    assert_true(
-        value_in(text, DURATION("0.5")) - value_in(text, DURATION("0.25")) >=
-        1);
-    assert_true(
-        value_in(text, "tableward_store_request_duration_seconds_sum{store="
-                       "\"main\",operation=\"batch\"}") >= 40.3);
-    mem_free(text);
+        value_of("tableward_store_throttled_total{store=\"main\"}") >= 2);
+    assert_true(value_of(BUCKET("+Inf")) - value_of(BUCKET("30")) >= 1);
+    assert_true(value_of(BUCKET("0.5")) - value_of(BUCKET("0.25")) >= 1);
+    assert_true(value_of(DURATION("sum", "")) >= 40.3);
     stop();
 }
 
@@ -420,8 +396,7 @@ VIRTUAL_BENCH_TEST(ceilings_and_reloads_are_shown)
     bench->job.max_entities_per_second = 50;
     start(bench);
     shows("tableward_max_entities_per_second", 500);
-    shows("tableward_job_max_entities_per_second{job_name=\"delete-channel\"}",
-        50);
+    shows(OF_JOB("tableward_job_max_entities_per_second"), 50);
     shows("tableward_config_last_reload_successful", 1);
     metrics_note_reload(measured.metrics, false);
     shows("tableward_config_last_reload_successful", 0);
@@ -471,7 +446,6 @@ VIRTUAL_BENCH_TEST(every_line_is_of_the_format_and_no_label_has_a_key)
     for (line = strtok_r(text, "\n", &rest); line;
          line = strtok_r(NULL, "\n", &rest))
         check_line(line);
-    mem_free(text);
     stop();
 }
 
