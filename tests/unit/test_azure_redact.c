@@ -2,7 +2,6 @@
 /* Credentials are found and overwritten in texts that a service or a proxy
  * wrote. */
 #include <stdio.h>
-#include <string.h>
 
 #include "tests/support/test.h"
 #include "worker/store/azure/redact.h"

@@ -122,78 +122,82 @@ TEST(refused_credentials_open_nothing)
     assert_false(breaker_is_away(&breaker));
 }
 
-/* Opens a store in memory behind a store whose faults the test chooses. */
-static struct store *begin(struct faulty *faulty)
+/* A store in memory behind a store whose faults the test chooses. */
+struct scene {
+    struct faulty faulty;
+    struct store *inner, *store;
+    struct exchange exchange;
+};
+
+static void begin(struct scene *s)
 {
     static const char *const tables[] = {"Blogs", NULL};
-    struct store *inner;
 
     virtual_platform_use(&(struct virtual_options){
         .seed = 1, .boot_ms = 5000, .wall_ticks = TICKS_1970});
-    inner = table_memory(tables);
-    faulty_init(faulty, inner);
-    return inner;
+    s->inner = table_memory(tables);
+    faulty_init(&s->faulty, s->inner);
+    s->store = &s->faulty.outer.store;
+    s->exchange = (struct exchange){.deadline = NULL};
 }
 
-static void end(struct faulty *faulty, struct store *inner)
+static void end(struct scene *s)
 {
-    faulty_done(faulty);
-    store_close(inner);
+    faulty_done(&s->faulty);
+    store_close(s->inner);
     virtual_platform_end();
 }
 
-/* Every call of a store asks the breaker, and a request that is not sent does
- * not count as a failure. */
-TEST(a_store_that_nobody_answers_for_is_probed)
+TEST_FIXTURE(scene, struct scene, begin, end)
+
+#define SCENE_TEST(name)                                                       \
+    TEST_WITH(name, scene_set_up, scene_tear_down, struct scene *s)
+
+static enum tw_err ask_tables(struct scene *s)
 {
-    static const struct faulty_share down[] = {{FAULT_UNSENT, 1000, CALL_ALL}};
-    struct exchange exchange = {.deadline = NULL};
-    struct faulty faulty;
-    struct store *inner = begin(&faulty);
+    return store_create_table(s->store, &s->exchange, "Blogs");
+}
+
+static enum tw_err ask_queues(struct scene *s)
+{
     int64_t count;
 
-    faulty_seed(&faulty, 1, down, 1);
+    return store_queue_count(s->store, &s->exchange, "work", &count);
+}
+
+static const struct faulty_share down[] = {{FAULT_UNSENT, 1000, CALL_ALL}};
+
+/* Every call of a store asks the breaker, and a request that is not sent does
+ * not count as a failure. */
+SCENE_TEST(a_store_that_nobody_answers_for_is_probed)
+{
+    faulty_seed(&s->faulty, 1, down, 1);
     for (unsigned i = 0; i < 1000; i++) {
-        assert_int_equal(
-            store_queue_count(&faulty.outer.store, &exchange, "work", &count),
-            TW_BUSY);
-        assert_int_equal(exchange.breaker_open, i + 1 >= UNSENT);
-        assert_int_equal(
-            store_create_table(&faulty.outer.store, &exchange, "Blogs"),
-            TW_BUSY);
+        assert_int_equal(ask_queues(s), TW_BUSY);
+        assert_int_equal(s->exchange.breaker_open, i + 1 >= UNSENT);
+        assert_int_equal(ask_tables(s), TW_BUSY);
     }
-    assert_int_equal(faulty.requests, 2 * UNSENT);
-    assert_in_range(exchange.retry_after_ms, 1, BREAKER_PROBE_MS);
-    assert_int_equal(exchange.sent_ms, 0);
-    virtual_sleep(exchange.retry_after_ms);
-    faulty_seed(&faulty, 1, NULL, 0);
-    assert_ok(store_create_table(&faulty.outer.store, &exchange, "Blogs"));
-    assert_ok(store_create_table(&faulty.outer.store, &exchange, "Blogs"));
-    end(&faulty, inner);
+    assert_int_equal(s->faulty.requests, 2 * UNSENT);
+    assert_in_range(s->exchange.retry_after_ms, 1, BREAKER_PROBE_MS);
+    assert_int_equal(s->exchange.sent_ms, 0);
+    virtual_sleep(s->exchange.retry_after_ms);
+    faulty_seed(&s->faulty, 1, NULL, 0);
+    assert_ok(ask_tables(s));
+    assert_ok(ask_tables(s));
 }
 
 /* The table service of the store was sent a request, its queue service was not.
  */
-TEST(a_service_is_reached_once_a_request_has_left)
+SCENE_TEST(a_service_is_reached_once_a_request_has_left)
 {
-    static const struct faulty_share down[] = {{FAULT_UNSENT, 1000, CALL_ALL}};
-    struct exchange exchange = {.deadline = NULL};
-    struct faulty faulty;
-    struct store *inner = begin(&faulty);
-    int64_t count;
-
-    faulty_seed(&faulty, 1, NULL, 0);
-    assert_ok(store_create_table(&faulty.outer.store, &exchange, "Blogs"));
-    assert_true(exchange.reached);
-    faulty_seed(&faulty, 1, down, 1);
-    assert_int_equal(
-        store_queue_count(&faulty.outer.store, &exchange, "work", &count),
-        TW_BUSY);
-    assert_false(exchange.reached);
-    assert_int_equal(
-        store_create_table(&faulty.outer.store, &exchange, "Blogs"), TW_BUSY);
-    assert_true(exchange.reached);
-    end(&faulty, inner);
+    faulty_seed(&s->faulty, 1, NULL, 0);
+    assert_ok(ask_tables(s));
+    assert_true(s->exchange.reached);
+    faulty_seed(&s->faulty, 1, down, 1);
+    assert_int_equal(ask_queues(s), TW_BUSY);
+    assert_false(s->exchange.reached);
+    assert_int_equal(ask_tables(s), TW_BUSY);
+    assert_true(s->exchange.reached);
 }
 
 FAULTY_CHOICE(loses_slowly)
@@ -221,23 +225,20 @@ TEST(a_brief_time_out_is_no_failure)
     for (size_t i = 0; TEST_EACH(i, CASES); i++) {
         int64_t took_ms = CASES[i].took_ms;
         struct deadline deadline;
-        struct exchange exchange = {.deadline = &deadline};
-        struct faulty faulty;
-        struct store *inner = begin(&faulty);
+        struct scene s;
 
+        begin(&s);
         deadline_init(&deadline, PLATFORM_NEVER, 3000);
         deadline.brief = CASES[i].brief;
-        faulty.choose = loses_slowly;
-        faulty.ctx = &took_ms;
+        s.exchange.deadline = &deadline;
+        s.faulty.choose = loses_slowly;
+        s.faulty.ctx = &took_ms;
         for (unsigned n = 0; n < BREAKER_FAILURES; n++)
-            assert_int_equal(
-                store_create_table(&faulty.outer.store, &exchange, "Blogs"),
-                TW_UNKNOWN);
-        assert_int_equal(exchange.breaker_open, CASES[i].open);
+            assert_int_equal(ask_tables(&s), TW_UNKNOWN);
+        assert_int_equal(s.exchange.breaker_open, CASES[i].open);
         assert_int_equal(
-            breaker_is_away(&faulty.outer.store.breakers[SERVICE_TABLES]),
-            CASES[i].open);
-        end(&faulty, inner);
+            breaker_is_away(&s.store->breakers[SERVICE_TABLES]), CASES[i].open);
+        end(&s);
     }
 }
 
@@ -255,16 +256,13 @@ TEST(what_counts_as_a_response)
 
     for (size_t i = 0; TEST_EACH(i, CASES); i++) {
         const struct faulty_share share = {CASES[i].fault, 1000, CALL_ALL};
-        struct exchange exchange = {.deadline = NULL};
-        struct faulty faulty;
-        struct store *inner = begin(&faulty);
+        struct scene s;
 
-        faulty_seed(&faulty, 1, &share, 1);
+        begin(&s);
+        faulty_seed(&s.faulty, 1, &share, 1);
         for (unsigned n = 0; n < 2 * BREAKER_FAILURES; n++)
-            assert_int_not_equal(
-                store_create_table(&faulty.outer.store, &exchange, "Blogs"),
-                TW_OK);
-        assert_int_equal(exchange.breaker_open, !CASES[i].response);
-        end(&faulty, inner);
+            assert_int_not_equal(ask_tables(&s), TW_OK);
+        assert_int_equal(s.exchange.breaker_open, !CASES[i].response);
+        end(&s);
     }
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Buffers: what fits, what does not, and who owns the content. */
 #include <stdio.h>
-#include <string.h>
 
 #include "tests/support/test.h"
 #include "worker/base/buf.h"

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* How `status` lays out runs, and the command that continues one. */
-#include <string.h>
-
 #include "tests/support/test.h"
 #include "worker/base/buf.h"
 #include "worker/base/text.h"
@@ -35,12 +33,16 @@ static int end(void **state)
 
 #define FIXTURE_TEST(name) TEST_IN(name, begin, end)
 
-static void assert_run_says(const char *line)
+static const char *run_text(void)
 {
     buf_clear(&text);
     status_add_run(&run, NOW, &text);
-    if (strstr(buf_text(&text), line) == NULL)
-        fail_msg("it does not say '%s':\n%s", line, buf_text(&text));
+    return buf_text(&text);
+}
+
+static void assert_run_says(const char *line)
+{
+    assert_contains(run_text(), line);
 }
 
 static void assert_table_says(const char *part)
@@ -49,8 +51,17 @@ static void assert_table_says(const char *part)
 
     buf_clear(&text);
     status_add_table(&runs, NOW, &text);
-    if (strstr(buf_text(&text), part) == NULL)
-        fail_msg("it does not say '%s':\n%s", part, buf_text(&text));
+    assert_contains(buf_text(&text), part);
+}
+
+/* It runs for so long, and renewed its lease 3 s ago. */
+static void make_running(int64_t seconds)
+{
+    run.state = LEDGER_RUNNING;
+    run.started_ticks = NOW - (seconds + 3) * TICKS_PER_S;
+    run.updated_ticks = NOW - 3 * TICKS_PER_S;
+    run.deleted = 5000;
+    run.share = 0.25;
 }
 
 FIXTURE_TEST(a_run_that_waits_says_for_what)
@@ -76,11 +87,7 @@ FIXTURE_TEST(a_newer_versions_state_is_shown_as_it_is)
 
 FIXTURE_TEST(a_running_run_says_how_far_it_is)
 {
-    run.state = LEDGER_RUNNING;
-    run.started_ticks = NOW - 103 * TICKS_PER_S;
-    run.updated_ticks = NOW - 3 * TICKS_PER_S;
-    run.deleted = 5000;
-    run.share = 0.25;
+    make_running(100);
     assert_run_says("share          25.0 %\n");
     assert_run_says("rate           50.0/s\n");
     assert_run_says("time left      5 min\n");
@@ -90,24 +97,16 @@ FIXTURE_TEST(a_running_run_says_how_far_it_is)
 
 FIXTURE_TEST(a_pause_is_no_part_of_the_rate)
 {
-    run.state = LEDGER_RUNNING;
-    run.started_ticks = NOW - 40103 * TICKS_PER_S;
-    run.updated_ticks = NOW - 3 * TICKS_PER_S;
+    make_running(40100);
     run.idle_s = 40000;
-    run.deleted = 5000;
-    run.share = 0.25;
     assert_table_says("  5,000  25 %   50/s  5 min  3 s  ");
 }
 
 FIXTURE_TEST(a_lease_says_whether_its_worker_is_alive)
 {
-    run.state = LEDGER_RUNNING;
-    run.started_ticks = NOW - 100 * TICKS_PER_S;
-    run.updated_ticks = NOW - 3 * TICKS_PER_S;
+    make_running(97);
     run.owner = slice_of("abc");
     run.worker = slice_of("host:77");
-    run.deleted = 5000;
-    run.share = 0.25;
     run.lease_until_ticks = NOW + 57 * TICKS_PER_S;
     assert_run_says("worker         host:77\n");
     assert_run_says("lease          renewed 3 s ago, expires in 57 s\n");
@@ -123,16 +122,11 @@ FIXTURE_TEST(a_lease_says_whether_its_worker_is_alive)
 /* The share is that of one round, and a later one may end at once. */
 FIXTURE_TEST(no_time_is_promised_after_the_first_round)
 {
-    run.state = LEDGER_RUNNING;
-    run.started_ticks = NOW - 103 * TICKS_PER_S;
-    run.updated_ticks = NOW - 3 * TICKS_PER_S;
-    run.share = 0.25;
+    make_running(100);
     run.rounds = 1;
     assert_run_says("time left      5 min\n");
     run.rounds = 2;
-    buf_clear(&text);
-    status_add_run(&run, NOW, &text);
-    assert_null(strstr(buf_text(&text), "time left"));
+    assert_null(strstr(run_text(), "time left"));
 }
 
 FIXTURE_TEST(no_share_is_promised_after_the_first_round)
@@ -174,10 +168,8 @@ FIXTURE_TEST(what_is_not_known_is_left_out)
     static const char *const LINES[] = {"share", "rate", "time left", "lease",
         "behind", "caught up", "parent found", "note", "error", "throttled"};
 
-    status_add_run(&run, NOW, &text);
     for (size_t i = 0; TEST_EACH(i, LINES); i++)
-        if (strstr(buf_text(&text), LINES[i]) != NULL)
-            fail_msg("it says '%s':\n%s", LINES[i], buf_text(&text));
+        assert_null(strstr(run_text(), LINES[i]));
     run.behind = 0;
     run.caught_up_ticks = NOW;
     run.parent_found = 0;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* What `verify` prints of what a kind has found, and the arguments it takes. */
-#include <string.h>
-
 #include "tests/support/loading.h"
 #include "tests/support/test.h"
 #include "worker/base/buf.h"
@@ -23,40 +21,38 @@ static struct job_difference differences[] = {
 static const struct job_verification DIFFERENT = {
     .differences = differences, .count = 2, .read = 70000};
 
-TEST(differences_are_counted_and_the_first_are_named)
+static void assert_says(
+    const struct job_verification *verification, const char *wanted)
 {
     struct buf text;
 
     buf_init(&text, 10000);
-    verification_add_text(&JOB, &DIFFERENT, &text);
-    assert_string_equal(buf_text(&text),
-        "blogs-by-month: 70,000 entities compared\n"
-        "sources without a copy: 1,234\n"
-        "  Blogs 'a'/'1'\n"
-        "  Blogs 'a\\x0a'/'2'\n"
-        "copies without a source: 0\n");
-    assert_int_equal(verification_count(&DIFFERENT), 1234);
+    verification_add_text(&JOB, verification, &text);
+    assert_string_equal(buf_text(&text), wanted);
     buf_done(&text);
+}
+
+TEST(differences_are_counted_and_the_first_are_named)
+{
+    assert_says(&DIFFERENT, "blogs-by-month: 70,000 entities compared\n"
+                            "sources without a copy: 1,234\n"
+                            "  Blogs 'a'/'1'\n"
+                            "  Blogs 'a\\x0a'/'2'\n"
+                            "copies without a source: 0\n");
+    assert_int_equal(verification_count(&DIFFERENT), 1234);
 }
 
 TEST(no_difference_is_one_line)
 {
     struct job_verification same = {
         .differences = differences + 1, .count = 1, .read = 1};
-    struct buf text;
 
-    buf_init(&text, 10000);
-    verification_add_text(&JOB, &same, &text);
-    assert_string_equal(
-        buf_text(&text), "blogs-by-month: 1 entity compared, no difference\n");
-    buf_clear(&text);
+    assert_says(&same, "blogs-by-month: 1 entity compared, no difference\n");
     same.note = "the table is missing";
-    verification_add_text(&JOB, &same, &text);
-    assert_string_equal(buf_text(&text),
+    assert_says(&same,
         "blogs-by-month: 1 entity compared, no difference; the table is "
         "missing\n");
     assert_int_equal(verification_count(&same), 0);
-    buf_done(&text);
 }
 
 TEST(programs_get_an_object)
@@ -126,7 +122,7 @@ LOADING_TEST(wrong_arguments_are_refused_all_the_same)
     struct run_args args = {0};
 
     loading_good(l, PURGE);
-    for (size_t i = 0; i < 4; i++)
+    for (size_t i = 0; TEST_EACH(i, WRONG); i++)
         assert_int_equal(
             read_some(l, WRONG[i][0], WRONG[i][1], &args), EXIT_USAGE_64);
 }

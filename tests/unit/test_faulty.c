@@ -5,7 +5,6 @@
 #include "tests/support/test.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "tests/support/fast_platform.h"
 #include "tests/support/table.h"
@@ -59,8 +58,10 @@ static void scene_done(struct scene *s)
 
 /* ---- requests ---- */
 
-static struct exchange *fresh(struct scene *s)
+/* The next request meets the fault. */
+static struct exchange *meet(struct scene *s, enum fault fault)
 {
+    s->next = fault;
     s->exchange = (struct exchange){.retry_after_ms = -1};
     return &s->exchange;
 }
@@ -74,8 +75,7 @@ static enum tw_err insert(struct scene *s, enum fault fault, const char *key)
 
     arena_init(&arena);
     entity_init(&operation.entity, &arena, slice_of("p"), slice_of(key));
-    s->next = fault;
-    code = store_batch(s->store, fresh(s), &batch, &s->result);
+    code = store_batch(s->store, meet(s, fault), &batch, &s->result);
     arena_done(&arena);
     return code;
 }
@@ -87,38 +87,33 @@ static enum tw_err delete_read(struct scene *s, enum fault fault)
         .type = OPERATION_DELETE, .entity = s->page.entities[0]};
     struct batch batch = {TABLE, &operation, 1};
 
-    s->next = fault;
-    return store_batch(s->store, fresh(s), &batch, &s->result);
+    return store_batch(s->store, meet(s, fault), &batch, &s->result);
 }
 
 static enum tw_err get(struct scene *s, enum fault fault, const char *key)
 {
-    s->next = fault;
-    return store_get(
-        s->store, fresh(s), TABLE, slice_of("p"), slice_of(key), &s->page);
+    return store_get(s->store, meet(s, fault), TABLE, slice_of("p"),
+        slice_of(key), &s->page);
 }
 
 static enum tw_err scan(struct scene *s, enum fault fault)
 {
     struct scan_request request = {.table = TABLE, .from = s->page.next};
 
-    s->next = fault;
-    return store_scan(s->store, fresh(s), &request, &s->page);
+    return store_scan(s->store, meet(s, fault), &request, &s->page);
 }
 
 static enum tw_err put(struct scene *s, enum fault fault)
 {
-    s->next = fault;
     return store_queue_put(
-        s->store, fresh(s), QUEUE, slice_of("body"), 0, &s->messages);
+        s->store, meet(s, fault), QUEUE, slice_of("body"), 0, &s->messages);
 }
 
 static enum tw_err take(struct scene *s, enum fault fault)
 {
-    enum tw_err code;
+    enum tw_err code =
+        store_queue_get(s->store, meet(s, fault), QUEUE, 1, 60, &s->messages);
 
-    s->next = fault;
-    code = store_queue_get(s->store, fresh(s), QUEUE, 1, 60, &s->messages);
     if (code == TW_OK && s->messages.count > 0)
         (void)snprintf(s->receipt, sizeof(s->receipt), "%.*s",
             SLICE_ARG(s->messages.list[0].pop_receipt));
@@ -127,23 +122,21 @@ static enum tw_err take(struct scene *s, enum fault fault)
 
 static enum tw_err renew(struct scene *s, enum fault fault)
 {
-    s->next = fault;
-    return store_queue_renew(
-        s->store, fresh(s), QUEUE, s->messages.list[0].id, s->receipt, 60);
+    return store_queue_renew(s->store, meet(s, fault), QUEUE,
+        s->messages.list[0].id, s->receipt, 60);
 }
 
 static enum tw_err drop(struct scene *s, enum fault fault)
 {
-    s->next = fault;
-    return store_queue_delete(s->store, fresh(s), QUEUE, s->messages.list[0].id,
-        slice_of(s->receipt));
+    return store_queue_delete(s->store, meet(s, fault), QUEUE,
+        s->messages.list[0].id, slice_of(s->receipt));
 }
 
 static int64_t count_messages(struct scene *s)
 {
     int64_t count = -1;
 
-    assert_ok(store_queue_count(s->inner, fresh(s), QUEUE, &count));
+    assert_ok(store_queue_count(s->inner, meet(s, FAULT_NONE), QUEUE, &count));
     return count;
 }
 
@@ -202,10 +195,9 @@ TEST_FIXTURE(scene, struct scene, scene_init, scene_done)
 
 SCENE_TEST(a_delayed_answer_takes_its_time)
 {
-    int64_t begun_ms;
+    int64_t begun_ms = platform_boot_ms();
 
     s->faulty.delay_ms = 500;
-    begun_ms = platform_boot_ms();
     assert_ok(put(s, FAULT_DELAY));
     assert_true(platform_boot_ms() - begun_ms >= 500);
 }
@@ -302,34 +294,34 @@ SCENE_TEST(one_key_of_a_batch_is_refused)
     for (int i = 0; i < 5; i++)
         entity_init(&operations[i].entity, &arena, slice_of("p"),
             slice_of((const char *[]){"a", "b", "c", "d", "e"}[i]));
-    s->next = FAULT_ONE_KEY;
     assert_int_equal(
-        store_batch(s->store, fresh(s), &batch, &s->result), TW_CONFLICT);
+        store_batch(s->store, meet(s, FAULT_ONE_KEY), &batch, &s->result),
+        TW_CONFLICT);
     assert_in_range(s->result.failed, 0, 4);
     assert_int_equal(table_count(s->inner, TABLE), 0);
     table_put(s->inner, TABLE, "p", "c", "x", 0);
-    s->next = FAULT_NO_INDEX;
     assert_int_equal(
-        store_batch(s->store, fresh(s), &batch, &s->result), TW_CONFLICT);
+        store_batch(s->store, meet(s, FAULT_NO_INDEX), &batch, &s->result),
+        TW_CONFLICT);
     assert_int_equal(s->result.failed, batch.count);
     arena_done(&arena);
 }
 
 SCENE_TEST(empty_and_short_pages_go_on)
 {
+    static const struct {
+        enum fault fault;
+        size_t count;
+        bool more;
+    } PAGES[] = {{FAULT_EMPTY_PAGE, 0, true}, {FAULT_SHORT_PAGE, 1, true},
+        {FAULT_EMPTY_PAGE, 0, true}, {FAULT_NONE, 2, false}};
+
     table_fill(s->inner, TABLE, "p", 0, 3);
-    assert_ok(scan(s, FAULT_EMPTY_PAGE));
-    assert_int_equal(s->page.count, 0);
-    assert_true(s->page.next.more);
-    assert_ok(scan(s, FAULT_SHORT_PAGE));
-    assert_int_equal(s->page.count, 1);
-    assert_true(s->page.next.more);
-    assert_ok(scan(s, FAULT_EMPTY_PAGE));
-    assert_int_equal(s->page.count, 0);
-    assert_true(s->page.next.more);
-    assert_ok(scan(s, FAULT_NONE));
-    assert_int_equal(s->page.count, 2);
-    assert_false(s->page.next.more);
+    for (size_t i = 0; TEST_EACH(i, PAGES); i++) {
+        assert_ok(scan(s, PAGES[i].fault));
+        assert_int_equal(s->page.count, PAGES[i].count);
+        assert_int_equal(s->page.next.more, PAGES[i].more);
+    }
 }
 
 TEST(nothing_is_sent_after_the_deadline)

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Valid responses, refusals and hostile responses of a token server. */
-#include <stdio.h>
-#include <string.h>
-
 #include "tests/support/test.h"
 #include "worker/base/buf.h"
 #include "worker/base/text.h"

@@ -2,11 +2,11 @@
 /* The jobs of a configuration: names, arguments, kinds, their hash. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "tests/support/loading.h"
 #include "tests/support/test.h"
 #include "worker/base/buf.h"
+#include "worker/base/mem.h"
 
 #define REST                                                                   \
     "  kind: cascade-delete\n"                                                 \
@@ -23,27 +23,46 @@
 LOADING_TEST(a_jobs_name_is_one_that_a_queue_can_have)
 {
     static const char *const BAD[] = {
-        "Purge: {kind: cascade-delete}\n",
-        "9purge: {kind: cascade-delete}\n",
-        "pur_ge: {kind: cascade-delete}\n",
-        "purgE: {kind: cascade-delete}\n",
-        "pur~ge: {kind: cascade-delete}\n",
-        "'': {kind: cascade-delete}\n",
-        LONG_NAME ": {kind: cascade-delete}\n",
-    };
+        "Purge", "9purge", "pur_ge", "purgE", "pur~ge", "''", LONG_NAME};
 
-    for (size_t i = 0; TEST_EACH(i, BAD); i++)
-        loading_refused(BAD[i], "a job's name must be at most");
+    for (size_t i = 0; TEST_EACH(i, BAD); i++) {
+        char *text = mem_format("%s: {kind: cascade-delete}\n", BAD[i]);
+
+        loading_refused(text, "a job's name must be at most");
+        mem_free(text);
+    }
     loading_good(l, "purge-2-z:\n" REST);
     assert_int_equal(l->jobs.count, 1);
     assert_string_equal(l->jobs.list[0].name, "purge-2-z");
 }
 
-TEST(what_is_no_map_is_no_job)
+TEST(each_mistake_of_a_job_is_named)
 {
-    loading_refused("[purge]\n", "jobs must be a map of names");
-    loading_refused("purge: cascade-delete\n",
-        "job purge must be a map, beginning with kind:");
+    static const struct {
+        const char *text, *says;
+    } CASES[] = {
+        {"[purge]\n", "jobs must be a map of names"},
+        {"purge: cascade-delete\n",
+            "job purge must be a map, beginning with kind:"},
+        {"purge: {settle: 5s}\n", "kind is missing"},
+        {"purge: {kind: cascade-delte}\n", "cascade-delete"},
+        {"purge: {kind: [cascade-delete]}\n", "kind"},
+        {"mv: {kind: move, from: {table: Blogs}, to: [{table: Months}]}\n",
+            "which a move no longer takes"},
+        {"mv: {kind: move, from: {table: Blogs}, to: []}\n",
+            "`to` is a list, but a move has one destination"},
+        {"up: {kind: schema-upgrade, args: [phase], table: Blogs, version: "
+         "{property: V, absent: 1}, versions: [{to: 2, steps: [remove: "
+         "{property: Old}]}]}\n",
+            "every job of kind schema-upgrade has an argument phase"},
+        {"purge:\n  args: channel\n" REST, "args must be a list"},
+        {"purge:\n  args: [a, b, a]\n" REST, "argument a is listed twice"},
+        {"purge:\n  args: [{b: {allow_empty: perhaps}}]\n" REST, "allow_empty"},
+        {"purge:\n  args: [{b: {alow: true}}]\n" REST, "alow"},
+    };
+
+    for (size_t i = 0; TEST_EACH(i, CASES); i++)
+        loading_refused(CASES[i].text, CASES[i].says);
 }
 
 LOADING_TEST(a_configuration_may_have_no_jobs)
@@ -69,13 +88,6 @@ LOADING_TEST(a_job_with_mistakes_does_not_hide_the_others)
 
 /* ---- kinds ---- */
 
-TEST(a_job_says_what_it_does)
-{
-    loading_refused("purge: {settle: 5s}\n", "kind is missing");
-    loading_refused("purge: {kind: cascade-delte}\n", "cascade-delete");
-    loading_refused("purge: {kind: [cascade-delete]}\n", "kind");
-}
-
 /* Two upgrades of one table: each job alone would be valid. */
 LOADING_TEST(a_kind_sees_all_jobs_once_they_are_read)
 {
@@ -90,28 +102,11 @@ LOADING_TEST(a_kind_sees_all_jobs_once_they_are_read)
     loading_good(l, UPGRADE("one", "2") UPGRADE("same", "2"));
 }
 
-TEST(an_argument_of_the_kind_cannot_be_declared)
-{
-    loading_refused("up: {kind: schema-upgrade, args: [phase], table: Blogs, "
-                    "version: {property: V, absent: 1}, versions: [{to: 2, "
-                    "steps: [remove: {property: Old}]}]}\n",
-        "every job of kind schema-upgrade has an argument phase");
-}
-
 /* ---- following jobs (rule L3) ---- */
 
 #define COPY(name, to, follow)                                                 \
     name ": {kind: copy, from: {table: Blogs}, to: {table: " to                \
          ", row_key: \"x{RowKey}\"}, follow: " follow "}\n"
-
-TEST(a_move_has_one_destination)
-{
-    loading_refused(
-        "mv: {kind: move, from: {table: Blogs}, to: [{table: Months}]}\n",
-        "which a move no longer takes");
-    loading_refused("mv: {kind: move, from: {table: Blogs}, to: []}\n",
-        "`to` is a list, but a move has one destination");
-}
 
 LOADING_TEST(two_following_jobs_of_one_table_are_refused)
 {
@@ -142,28 +137,24 @@ LOADING_TEST(a_job_that_waits_for_a_following_one_is_a_warning)
 LOADING_TEST(arguments_are_names_that_a_template_can_hold)
 {
     static const char *const BAD[] = {
-        "purge:\n  args: ['']\n" REST,
-        "purge:\n  args: [9lives]\n" REST,
-        "purge:\n  args: [a-b]\n" REST,
-        "purge:\n  args: ['a~']\n" REST,
-        "purge:\n  args: [[a]]\n" REST,
-        "purge:\n  args: [{a: {}, b: {}}]\n" REST,
-        "purge:\n  args: [" LONG_NAME "]\n" REST,
-    };
+        "''", "9lives", "a-b", "'a~'", "[a]", "{a: {}, b: {}}", LONG_NAME};
 
-    for (size_t i = 0; TEST_EACH(i, BAD); i++)
-        loading_refused(BAD[i], "an argument must be a name");
+    for (size_t i = 0; TEST_EACH(i, BAD); i++) {
+        char *text = mem_format("purge:\n  args: [%s]\n" REST, BAD[i]);
+
+        loading_refused(text, "an argument must be a name");
+        mem_free(text);
+    }
     loading_good(l, "purge:\n  args: [a_9, _B, Zz]\n" REST);
     assert_int_equal(l->jobs.list[0].arg_count, 3);
     assert_int_equal(job_arg_index(&l->jobs.list[0], slice_of("_B")), 1);
     assert_int_equal(job_arg_index(&l->jobs.list[0], slice_of("b")), 3);
 }
 
-TEST(arguments_are_a_list_of_few)
+TEST(a_job_has_few_arguments)
 {
     struct buf text;
 
-    loading_refused("purge:\n  args: channel\n" REST, "args must be a list");
     buf_init(&text, 4096);
     buf_add_text(&text, "purge:\n  args: [a");
     for (int i = 0; i < 32; i++)
@@ -173,49 +164,51 @@ TEST(arguments_are_a_list_of_few)
     buf_done(&text);
 }
 
-TEST(an_argument_is_declared_once)
-{
-    loading_refused(
-        "purge:\n  args: [a, b, a]\n" REST, "argument a is listed twice");
-}
-
 LOADING_TEST(an_argument_may_be_empty_where_the_job_says_so)
 {
     loading_good(l, "purge:\n  args: [a, {b: {allow_empty: true}}]\n" REST);
     assert_false(l->jobs.list[0].args[0].allow_empty);
     assert_true(l->jobs.list[0].args[1].allow_empty);
-    loading_refused(
-        "purge:\n  args: [{b: {allow_empty: perhaps}}]\n" REST, "allow_empty");
-    loading_refused("purge:\n  args: [{b: {alow: true}}]\n" REST, "alow");
 }
 
 /* ---- the hash of a definition ---- */
 
-static void hash_of(const char *text, char to[17])
+/* Of the first job; until the second call from now on. */
+static const char *hash_of(const char *text)
 {
+    static char hashes[2][17];
+    static unsigned calls;
     struct loading l = {.names = {NULL}};
+    char *hash = hashes[calls++ % 2];
 
     loading_good(&l, text);
-    memcpy(to, l.jobs.list[0].hash, 17);
+    memcpy(hash, l.jobs.list[0].hash, 17);
     loading_done(&l);
+    return hash;
+}
+
+static void expect_same_hash(const char *one, const char *other)
+{
+    assert_string_equal(hash_of(one), hash_of(other));
+}
+
+static void expect_other_hash(const char *one, const char *other)
+{
+    assert_string_not_equal(hash_of(one), hash_of(other));
 }
 
 /* Otherwise a run would go on with another selection. */
 TEST(a_variable_that_changes_is_another_definition)
 {
-    static const char TEXT[] =
-        "purge: {kind: delete, table: Log, filter: \"Month eq '${MONTH}'\"}\n";
-    char october[17], november[17], plain[17];
+#define OF_MONTH(month)                                                        \
+    "purge: {kind: delete, table: Log, filter: \"Month eq '" month "'\"}\n"
 
-    assert_int_equal(setenv("MONTH", "10", 1), 0);
-    hash_of(TEXT, october);
     assert_int_equal(setenv("MONTH", "11", 1), 0);
-    hash_of(TEXT, november);
-    assert_string_not_equal(october, november);
+    expect_same_hash(OF_MONTH("${MONTH}"), OF_MONTH("11"));
+    assert_int_equal(setenv("MONTH", "10", 1), 0);
+    expect_same_hash(OF_MONTH("${MONTH}"), OF_MONTH("10"));
+    expect_other_hash(OF_MONTH("${MONTH}"), OF_MONTH("11"));
     assert_int_equal(unsetenv("MONTH"), 0);
-    hash_of("purge: {kind: delete, table: Log, filter: \"Month eq '10'\"}\n",
-        plain);
-    assert_string_equal(october, plain);
 }
 
 TEST(a_definition_that_says_something_else_has_another_hash)
@@ -226,19 +219,14 @@ TEST(a_definition_that_says_something_else_has_another_hash)
         "purge:\n  settle: '5s'\n" REST,
         "purge:\n  refuse_above: 5\n" REST,
         "purge:\n" REST,
+        /* another order of keys */
+        "purge: # a comment\n" REST "  settle:    5s\n",
     };
-    char hash[17], other[17];
 
-    hash_of("purge:\n  settle: 5s\n" REST, hash);
-    hash_of("purge: # a comment\n" REST "  settle:    5s\n", other);
-    /* Another order of keys gives another hash. */
-    assert_string_not_equal(hash, other);
-    hash_of("erase: # a comment\n  settle:    5s\n" REST, other);
-    assert_string_equal(hash, other);
-    for (size_t i = 0; TEST_EACH(i, OTHERS); i++) {
-        hash_of(OTHERS[i], other);
-        assert_string_not_equal(hash, other);
-    }
+    expect_same_hash("purge:\n  settle: 5s\n" REST,
+        "erase: # a comment\n  settle:    5s\n" REST);
+    for (size_t i = 0; TEST_EACH(i, OTHERS); i++)
+        expect_other_hash("purge:\n  settle: 5s\n" REST, OTHERS[i]);
 }
 
 /* Limits, folders and the end of a run do not decide what the run changes. */
@@ -249,13 +237,9 @@ TEST(a_run_is_not_bound_to_limits_and_files)
         "purge:\n  archive: archive\n" REST,
         "purge:\n  failures: failed\n" REST,
     };
-    char hash[17], other[17];
 
-    hash_of("purge:\n" REST, hash);
-    for (size_t i = 0; TEST_EACH(i, SAME); i++) {
-        hash_of(SAME[i], other);
-        assert_string_equal(hash, other);
-    }
+    for (size_t i = 0; TEST_EACH(i, SAME); i++)
+        expect_same_hash("purge:\n" REST, SAME[i]);
 }
 
 /* ---- the parts of a definition ---- */
@@ -351,13 +335,8 @@ LOADING_TEST(a_kind_without_additions_has_no_parts)
 
 TEST(nor_to_what_becomes_of_a_value_that_cannot_be_converted)
 {
-    char hash[17], other[17];
-
-    hash_of(RETYPE(""), hash);
-    hash_of(RETYPE(", on_error: skip"), other);
-    assert_string_equal(hash, other);
-    hash_of(RETYPE(", lossy: true"), other);
-    assert_string_not_equal(hash, other);
+    expect_same_hash(RETYPE(""), RETYPE(", on_error: skip"));
+    expect_other_hash(RETYPE(""), RETYPE(", lossy: true"));
 }
 
 LOADING_TEST(any_kind_may_have_a_folder_of_failures)

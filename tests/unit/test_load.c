@@ -3,8 +3,6 @@
  * of problems. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/support/test.h"
@@ -16,20 +14,10 @@
 
 #define JOBS                                                                   \
     "jobs:\n"                                                                  \
-    "  here:\n"                                                                \
-    "    kind: cascade-delete\n"                                               \
-    "    args: [channel]\n"                                                    \
-    "    parent: {table: Channels, partition_key: '{channel}', row_key: '',"   \
-    " tombstone: {Deleted: true}}\n"                                           \
-    "    children: [{table: Blogs, partition_key: '{channel}'}]\n"             \
-    "  there:\n"                                                               \
-    "    kind: cascade-delete\n"                                               \
-    "    args: [channel]\n"                                                    \
-    "    parent: {table: Channels, partition_key: '{channel}', row_key: '',"   \
-    " tombstone: {Deleted: true}}\n"                                           \
-    "    children: [{store: cloud, table: Blogs, partition_key: "              \
-    "'{channel}'}]\n"
+    "  here: {kind: delete, table: Blogs, all: true}\n"                        \
+    "  there: {kind: delete, store: cloud, table: Blogs, all: true}\n"
 
+#define MAIN_ALONE "stores: {main: {embedded: t.db}}\n"
 #define STORES                                                                 \
     "default_store: main\n"                                                    \
     "stores:\n"                                                                \
@@ -88,6 +76,22 @@ static void expect_problem(
     fail_msg("no problem in line %u says '%s'", line, text);
 }
 
+static void expect_refused(struct fixture *fixture, enum load_use use,
+    const char *text, unsigned line, const char *says)
+{
+    problems_done(&fixture->problems);
+    problems_init(&fixture->problems);
+    assert_int_equal(read_text(fixture, use, text), TW_INVALID);
+    assert_null(fixture->load);
+    expect_problem(fixture, line, says);
+}
+
+static void close_store(struct fixture *fixture, size_t store)
+{
+    store_close(fixture->load->open[store]);
+    fixture->load->open[store] = NULL;
+}
+
 /* ---- the file ---- */
 
 FIXTURE_TEST(the_named_file_comes_before_all_others)
@@ -103,25 +107,23 @@ FIXTURE_TEST(the_named_file_comes_before_all_others)
 
 FIXTURE_TEST(a_file_that_cannot_be_read_is_one_sentence)
 {
-    assert_int_equal(
+    assert_fails(
         load_read("nowhere.yaml", LOAD_SOME, &f->load, &f->problems, &f->err),
-        TW_INVALID);
-    assert_string_equal(f->err.text, "the configuration nowhere.yaml cannot "
-                                     "be read: No such file or directory");
+        TW_INVALID, &f->err,
+        "the configuration nowhere.yaml cannot be read: No such file or "
+        "directory");
     assert_int_equal(f->problems.errors, 0);
-    assert_int_equal(
-        load_read("/", LOAD_SOME, &f->load, &f->problems, &f->err), TW_INVALID);
-    assert_non_null(strstr(f->err.text, "Is a directory"));
+    assert_fails(load_read("/", LOAD_SOME, &f->load, &f->problems, &f->err),
+        TW_INVALID, &f->err, "Is a directory");
 }
 
 FIXTURE_TEST(a_file_larger_than_a_configuration_is_refused)
 {
     text_file_write(FILE_NAME, "# large\n");
     assert_int_equal(truncate(FILE_NAME, 64 * 1024 * 1024), 0);
-    assert_int_equal(
+    assert_fails(
         load_read(FILE_NAME, LOAD_SOME, &f->load, &f->problems, &f->err),
-        TW_INVALID);
-    assert_non_null(strstr(f->err.text, "larger than 1 MiB"));
+        TW_INVALID, &f->err, "larger than 1 MiB");
 }
 
 FIXTURE_TEST(relative_paths_start_at_the_files_folder)
@@ -129,7 +131,7 @@ FIXTURE_TEST(relative_paths_start_at_the_files_folder)
     char here[4096], wanted[5000];
 
     assert_non_null(getcwd(here, sizeof(here)));
-    assert_ok(read_text(f, LOAD_SOME, "stores: {main: {embedded: t.db}}\n"));
+    assert_ok(read_text(f, LOAD_SOME, MAIN_ALONE));
     snprintf(wanted, sizeof(wanted), "%s/t.db", here);
     assert_string_equal(f->load->configs[0]->path.at, wanted);
     assert_string_equal(f->load->folder, here);
@@ -138,7 +140,7 @@ FIXTURE_TEST(relative_paths_start_at_the_files_folder)
 FIXTURE_TEST(relative_paths_start_at_the_state_directory)
 {
     setenv("STATE_DIRECTORY", "/var/lib/one:/var/lib/two", 1);
-    assert_ok(read_text(f, LOAD_SOME, "stores: {main: {embedded: t.db}}\n"));
+    assert_ok(read_text(f, LOAD_SOME, MAIN_ALONE));
     assert_string_equal(f->load->configs[0]->path.at, "/var/lib/one/t.db");
 }
 
@@ -158,50 +160,41 @@ FIXTURE_TEST(all_parts_are_read)
 
 FIXTURE_TEST(the_only_store_is_the_default_one)
 {
-    assert_ok(read_text(f, LOAD_SOME, "stores: {main: {embedded: t.db}}\n"));
+    assert_ok(read_text(f, LOAD_SOME, MAIN_ALONE));
     assert_int_equal(f->load->stores.by_default, 0);
 }
 
 FIXTURE_TEST(every_mistake_is_told_in_one_go)
 {
-    assert_int_equal(read_text(f, LOAD_ALL,
-                         "default_store: man\n"
-                         "stores:\n"
-                         "  main: {embedded: t.db, colour: red}\n"
-                         "  cloud: {azure: {connection_string: "
-                         "'${NOT_SET_HERE}'}}\n"
-                         "  'a b': {embedded: x}\n"
-                         "worker: {slts: 4}\n"
-                         "jobs: {a: {kind: cascade-delte}}\n"
-                         "wat: 1\n"),
-        TW_INVALID);
-    expect_problem(f, 1, "'main'");
+    expect_refused(f, LOAD_ALL,
+        "default_store: man\n"
+        "stores:\n"
+        "  main: {embedded: t.db, colour: red}\n"
+        "  cloud: {azure: {connection_string: '${NOT_SET_HERE}'}}\n"
+        "  'a b': {embedded: x}\n"
+        "worker: {slts: 4}\n"
+        "jobs: {a: {kind: cascade-delte}}\n"
+        "wat: 1\n",
+        1, "'main'");
     expect_problem(f, 3, "colour");
     expect_problem(f, 4, "NOT_SET_HERE");
     expect_problem(f, 5, "store's name");
     expect_problem(f, 6, "'slots'");
     expect_problem(f, 7, "'cascade-delete'");
     expect_problem(f, 8, "wat");
-    assert_null(f->load);
 }
 
 FIXTURE_TEST(several_stores_want_a_default)
 {
-    assert_int_equal(read_text(f, LOAD_SOME,
-                         "stores:\n  a: {embedded: a.db}\n"
-                         "  b: {embedded: b.db}\n"),
-        TW_INVALID);
-    expect_problem(f, 1, "default_store is missing");
+    expect_refused(f, LOAD_SOME,
+        "stores:\n  a: {embedded: a.db}\n  b: {embedded: b.db}\n", 1,
+        "default_store is missing");
 }
 
 FIXTURE_TEST(a_configuration_without_stores_is_wrong)
 {
-    assert_int_equal(read_text(f, LOAD_SOME, ""), TW_INVALID);
-    expect_problem(f, 1, "stores");
-    problems_done(&f->problems);
-    problems_init(&f->problems);
-    assert_int_equal(read_text(f, LOAD_SOME, "stores: {}\n"), TW_INVALID);
-    expect_problem(f, 1, "stores");
+    expect_refused(f, LOAD_SOME, "", 1, "stores");
+    expect_refused(f, LOAD_SOME, "stores: {}\n", 1, "stores");
 }
 
 /* ---- what is wanted ---- */
@@ -226,14 +219,13 @@ FIXTURE_TEST(a_worker_wants_the_stores_of_all_jobs)
     assert_ok(read_text(f, LOAD_WORKER, STORES));
     load_free(f->load);
     f->load = NULL;
-    assert_int_equal(read_text(f, LOAD_WORKER, STORES JOBS), TW_INVALID);
-    expect_problem(f, 4, "NOT_SET_HERE");
+    expect_refused(f, LOAD_WORKER, STORES JOBS, 4, "NOT_SET_HERE");
 }
 
 FIXTURE_TEST(an_embedded_file_is_made_only_where_it_may)
 {
     (void)unlink("t.db");
-    assert_ok(read_text(f, LOAD_SOME, "stores: {main: {embedded: t.db}}\n"));
+    assert_ok(read_text(f, LOAD_SOME, MAIN_ALONE));
     assert_int_equal(load_store(f->load, 0, false, &f->err), TW_NOT_FOUND);
     assert_int_equal(access("t.db", F_OK), -1);
     assert_ok(load_store(f->load, 0, true, &f->err));
@@ -270,18 +262,16 @@ FIXTURE_TEST(a_copy_of_an_embedded_file_is_refused_beside_it)
         "stores: {main: {embedded: t.db}, copy: {embedded: copy.db}, "
         "path: {embedded: path.db}}\n"));
     assert_ok(load_store(f->load, 0, true, &f->err));
-    store_close(f->load->open[0]); /* moves the log into the file */
-    f->load->open[0] = NULL;
+    close_store(f, 0); /* moves the log into the file */
     copy_file("t.db", "copy.db");
     assert_int_equal(symlink("t.db", "path.db"), 0);
     assert_ok(load_store(f->load, 1, false, &f->err));
-    assert_int_equal(load_store(f->load, 0, false, &f->err), TW_INVALID);
-    assert_non_null(strstr(f->err.text, "/t.db and "));
-    assert_non_null(strstr(f->err.text, "/copy.db (store copy) have the same "
-                                        "identity"));
+    assert_fails(load_store(f->load, 0, false, &f->err), TW_INVALID, &f->err,
+        "/t.db and ");
+    assert_contains(f->err.text, "/copy.db (store copy) have the same "
+                                 "identity");
     assert_null(f->load->open[0]);
-    store_close(f->load->open[1]);
-    f->load->open[1] = NULL;
+    close_store(f, 1);
     assert_ok(load_store(f->load, 0, false, &f->err));
     assert_ok(load_store(f->load, 2, false, &f->err));
     assert_int_equal(load_store(f->load, 1, false, &f->err), TW_INVALID);
@@ -314,8 +304,8 @@ FIXTURE_TEST(a_store_that_no_job_uses_is_opened_when_it_is_asked_for)
     assert_ok(all->open(all->owner, 0, &again, &f->err));
     assert_ptr_equal(first, again);
     assert_null(f->load->open[0]);
-    assert_int_equal(all->open(all->owner, 1, &again, &f->err), TW_INVALID);
-    assert_non_null(strstr(f->err.text, "have the same identity"));
+    assert_fails(all->open(all->owner, 1, &again, &f->err), TW_INVALID, &f->err,
+        "have the same identity");
     (void)unlink("copy.db");
 }
 

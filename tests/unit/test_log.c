@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,35 +11,9 @@
 #include "worker/base/json.h"
 #include "worker/base/log.h"
 #include "worker/base/platform.h"
-#include "worker/base/text.h"
 
 static char logged[1 << 20];
 static int saved_stderr = -1;
-
-/* Redirects standard error to a file in the test's directory. */
-static void begin(enum log_level level, enum log_format format)
-{
-    int file = open("log", O_CREAT | O_TRUNC | O_RDWR | O_APPEND, 0600);
-
-    assert_true(file >= 0);
-    saved_stderr = dup(STDERR_FILENO);
-    dup2(file, STDERR_FILENO);
-    close(file);
-    log_set(level, format);
-}
-
-/* Returns what was logged since begin(). */
-static char *end(void)
-{
-    ssize_t got = pread(STDERR_FILENO, logged, sizeof(logged) - 1, 0);
-
-    dup2(saved_stderr, STDERR_FILENO);
-    close(saved_stderr);
-    log_set(LOG_INFO, LOG_TEXT);
-    assert_true(got >= 0);
-    logged[got] = '\0';
-    return logged;
-}
 
 /* 2024-02-03T04:05:06.789Z */
 static int64_t fixed_ticks(void)
@@ -51,14 +24,39 @@ static int64_t fixed_ticks(void)
 
 static const struct platform_ops fixed = {.wall_ticks = fixed_ticks};
 
+/* At that time. Redirects standard error to a file in the test's directory. */
+static void begin(enum log_level level, enum log_format format)
+{
+    int file = open("log", O_CREAT | O_TRUNC | O_RDWR | O_APPEND, 0600);
+
+    assert_true(file >= 0);
+    saved_stderr = dup(STDERR_FILENO);
+    dup2(file, STDERR_FILENO);
+    close(file);
+    platform_use(&fixed);
+    log_set(level, format);
+}
+
+/* Returns what was logged since begin(). */
+static char *end(void)
+{
+    ssize_t got = pread(STDERR_FILENO, logged, sizeof(logged) - 1, 0);
+
+    dup2(saved_stderr, STDERR_FILENO);
+    close(saved_stderr);
+    platform_use(NULL);
+    log_set(LOG_INFO, LOG_TEXT);
+    assert_true(got >= 0);
+    logged[got] = '\0';
+    return logged;
+}
+
 TEST(a_line_names_time_level_and_object)
 {
-    platform_use(&fixed);
     begin(LOG_INFO, LOG_TEXT);
     log_info("run delete-channel/7f3a", "claimed, epoch %d", 3);
     log_error("worker", "no disk");
     end();
-    platform_use(NULL);
     assert_string_equal(logged,
         "2024-02-03T04:05:06.789Z info run delete-channel/7f3a: "
         "claimed, epoch 3\n"
@@ -67,11 +65,9 @@ TEST(a_line_names_time_level_and_object)
 
 TEST(a_json_line_has_the_same_four)
 {
-    platform_use(&fixed);
     begin(LOG_INFO, LOG_JSON);
     log_warn("queue a", "say \"hi\"");
     end();
-    platform_use(NULL);
     assert_string_equal(logged,
         "{\"time\":\"2024-02-03T04:05:06.789Z\",\"level\":\"warn\","
         "\"object\":\"queue a\",\"message\":\"say \\\"hi\\\"\"}\n");
@@ -81,30 +77,25 @@ TEST(levels_below_the_one_set_are_silent)
 {
     static const struct {
         enum log_level level;
-        const char *first[4];
+        const char *lines;
     } cases[] = {
-        {LOG_ERROR, {"e"}},
-        {LOG_WARN, {"e", "w"}},
-        {LOG_INFO, {"e", "w", "i"}},
-        {LOG_DEBUG, {"e", "w", "i", "d"}},
+        {LOG_ERROR, "e"},
+        {LOG_WARN, "ew"},
+        {LOG_INFO, "ewi"},
+        {LOG_DEBUG, "ewid"},
     };
 
-    for (size_t i = 0; i < 4; i++) {
-        char *at;
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
+        const char *at, *line = cases[i].lines;
 
         begin(cases[i].level, LOG_TEXT);
         log_error("x", "e");
         log_warn("x", "w");
         log_info("x", "i");
         log_debug("x", "d");
-        at = end();
-        for (size_t k = 0; k < 4 && cases[i].first[k]; k++) {
-            at = strstr(at, " x: ");
-            assert_non_null(at);
-            assert_int_equal(at[4], cases[i].first[k][0]);
-            at += 4;
-        }
-        assert_null(strstr(at, " x: "));
+        for (at = end(); (at = strstr(at, " x: ")) != NULL; at += 4)
+            assert_int_equal(at[4], *line++);
+        assert_int_equal(*line, '\0');
     }
 }
 
@@ -132,8 +123,8 @@ TEST(no_input_breaks_a_text_line)
     log_info("run a\nb", "%s", "x\n2024 info fake: \x1b[2J\xff\xc3\xa9");
     end();
     assert_ptr_equal(strchr(logged, '\n'), logged + strlen(logged) - 1);
-    assert_non_null(strstr(
-        logged, " run a\\x0ab: x\\x0a2024 info fake: \\x1b[2J\\xff\xc3\xa9\n"));
+    assert_contains(
+        logged, " run a\\x0ab: x\\x0a2024 info fake: \\x1b[2J\\xff\xc3\xa9\n");
 }
 
 TEST(no_input_breaks_a_json_line)
@@ -171,7 +162,7 @@ TEST(a_long_message_is_cut_and_stays_valid)
     end();
     free(longer);
     assert_ok(json_parse(slice_of(logged), 1, &json, NULL));
-    assert_non_null(strstr(logged, "\\\\x01...\"}\n"));
+    assert_contains(logged, "\\\\x01...\"}\n");
     json_free(json);
 }
 
@@ -188,6 +179,7 @@ TEST(lines_of_threads_do_not_mix)
     int lines = 0;
 
     begin(LOG_INFO, LOG_TEXT);
+    platform_use(NULL);
     for (int i = 0; i < 4; i++)
         platform_start(&threads[i], names[i], print_many, names[i]);
     for (int i = 0; i < 4; i++)
@@ -228,13 +220,11 @@ TEST(a_json_line_of_a_run_has_its_fields)
     static const struct log_number numbers[] = {
         {"duration_ms", 1500}, {"read", INT64_MAX}, {NULL, 0}};
 
-    platform_use(&fixed);
     begin(LOG_INFO, LOG_JSON);
     log_run_line(LOG_INFO, &whole, numbers, "succeeded: %d read", 7);
     log_run_warn(&(struct log_run){.job = "purge"}, "is held");
     log_run_debug(&whole, "not shown");
     end();
-    platform_use(NULL);
     assert_string_equal(logged,
         "{\"time\":\"2024-02-03T04:05:06.789Z\",\"level\":\"info\","
         "\"object\":\"run purge/7f3a\",\"message\":\"succeeded: 7 read\","
@@ -251,11 +241,9 @@ TEST(a_text_line_of_a_run_has_object_and_message)
 {
     static const struct log_number numbers[] = {{"read", 7}, {NULL, 0}};
 
-    platform_use(&fixed);
     begin(LOG_INFO, LOG_TEXT);
     log_run_line(LOG_ERROR, &whole, numbers, "failed: %s", "no");
     end();
-    platform_use(NULL);
     assert_string_equal(
         logged, "2024-02-03T04:05:06.789Z error run purge/7f3a: failed: no\n");
 }
@@ -272,7 +260,6 @@ TEST(lines_for_the_journal_begin_with_their_priority)
         (uintmax_t)info.st_ino);
     assert_int_equal(setenv("JOURNAL_STREAM", name, 1), 0);
     log_set(LOG_DEBUG, LOG_TEXT);
-    platform_use(&fixed);
     log_error("x", "a");
     log_warn("x", "b");
     log_info("x", "c");
@@ -280,7 +267,6 @@ TEST(lines_for_the_journal_begin_with_their_priority)
     log_set(LOG_INFO, LOG_JSON);
     log_info("x", "e");
     end();
-    platform_use(NULL);
     (void)unsetenv("JOURNAL_STREAM");
     log_set(LOG_INFO, LOG_TEXT);
     assert_string_equal(logged,
@@ -296,11 +282,9 @@ TEST(lines_for_the_journal_begin_with_their_priority)
 TEST(lines_elsewhere_have_no_priority)
 {
     assert_int_equal(setenv("JOURNAL_STREAM", "1:2", 1), 0);
-    platform_use(&fixed);
     begin(LOG_INFO, LOG_TEXT);
     log_error("x", "a");
     end();
-    platform_use(NULL);
     (void)unsetenv("JOURNAL_STREAM");
     assert_string_equal(logged, "2024-02-03T04:05:06.789Z error x: a\n");
 }

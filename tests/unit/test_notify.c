@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The datagrams to the service manager, on a socket of the test's own. */
 #include <stdio.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -16,72 +15,72 @@ struct manager {
     char text[1024];
 };
 
-static void manager_open(struct manager *manager, bool abstract)
+static struct manager manager;
+static struct err err;
+
+static void manager_open(bool abstract)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     char folder[80];
     socklen_t len;
 
-    manager->fd = socket(AF_UNIX, SOCK_DGRAM, 0);
-    assert_true(manager->fd >= 0);
+    manager.fd = socket(AF_UNIX, SOCK_DGRAM, 0);
+    assert_true(manager.fd >= 0);
     if (abstract)
-        (void)snprintf(manager->name, sizeof(manager->name),
-            "@tableward-test-%d", (int)getpid());
+        (void)snprintf(manager.name, sizeof(manager.name), "@tableward-test-%d",
+            (int)getpid());
     else
-        (void)snprintf(manager->name, sizeof(manager->name), "%s/notify",
+        (void)snprintf(manager.name, sizeof(manager.name), "%s/notify",
             getcwd(folder, sizeof(folder)));
     len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) +
-                      strlen(manager->name));
-    memcpy(address.sun_path, manager->name, strlen(manager->name));
+                      strlen(manager.name));
+    memcpy(address.sun_path, manager.name, strlen(manager.name));
     if (abstract)
         address.sun_path[0] = '\0';
     else
-        (void)unlink(manager->name);
-    assert_int_equal(bind(manager->fd, (struct sockaddr *)&address, len), 0);
+        (void)unlink(manager.name);
+    assert_int_equal(bind(manager.fd, (struct sockaddr *)&address, len), 0);
 }
 
-static void manager_close(struct manager *manager)
+static void manager_close(void)
 {
-    (void)close(manager->fd);
-    if (manager->name[0] == '/')
-        (void)unlink(manager->name);
+    (void)close(manager.fd);
+    if (manager.name[0] == '/')
+        (void)unlink(manager.name);
 }
 
-static const char *heard(struct manager *manager)
+static const char *heard(void)
 {
-    ssize_t len =
-        recv(manager->fd, manager->text, sizeof(manager->text) - 1, 0);
+    ssize_t len = recv(manager.fd, manager.text, sizeof(manager.text) - 1, 0);
 
     assert_true(len >= 0);
-    manager->text[len] = '\0';
-    return manager->text;
+    manager.text[len] = '\0';
+    return manager.text;
 }
 
 static void hears_everything(bool abstract)
 {
-    struct manager manager;
     struct notify *notify;
-    struct err err;
     long long usec;
 
-    manager_open(&manager, abstract);
+    manager_open(abstract);
     notify = notify_open(manager.name, "3000000", NULL, &err);
     assert_non_null(notify);
     notify_ready(notify);
-    assert_string_equal(heard(&manager), "READY=1");
+    assert_string_equal(heard(), "READY=1");
     notify_status(notify, "%d of %d slots\nREADY=0", 1, 4);
-    assert_string_equal(heard(&manager), "STATUS=1 of 4 slots READY=0");
+    assert_string_equal(heard(), "STATUS=1 of 4 slots READY=0");
     notify_watchdog(notify);
-    assert_string_equal(heard(&manager), "WATCHDOG=1");
+    assert_string_equal(heard(), "WATCHDOG=1");
     notify_reloading(notify);
     assert_int_equal(
-        sscanf(heard(&manager), "RELOADING=1\nMONOTONIC_USEC=%lld", &usec), 1);
+        sscanf(heard(), "RELOADING=1\nMONOTONIC_USEC=%lld", &usec), 1);
     assert_true(usec > 0);
     notify_stopping(notify);
-    assert_string_equal(heard(&manager), "STOPPING=1");
+    assert_string_equal(heard(), "STOPPING=1");
     assert_int_equal(notify_watchdog_ms(notify), 1500);
     notify_close(notify);
-    manager_close(&manager);
+    manager_close();
 }
 
 TEST(a_socket_by_path_hears_everything)
@@ -96,10 +95,8 @@ TEST(an_abstract_socket_hears_everything)
 
 TEST(without_a_socket_nothing_is_sent)
 {
-    struct notify *notify;
-    struct err err;
+    struct notify *notify = notify_open(NULL, NULL, NULL, &err);
 
-    notify = notify_open(NULL, NULL, NULL, &err);
     assert_non_null(notify);
     notify_ready(notify);
     assert_int_equal(notify_watchdog_ms(notify), 0);
@@ -110,25 +107,21 @@ TEST(without_a_socket_nothing_is_sent)
 
 TEST(a_manager_that_is_gone_is_no_failure)
 {
-    struct manager manager;
     struct notify *notify;
-    struct err err;
 
-    manager_open(&manager, true);
+    manager_open(true);
     notify = notify_open(manager.name, NULL, NULL, &err);
-    manager_close(&manager);
+    manager_close();
     notify_ready(notify);
     notify_close(notify);
 }
 
 TEST(another_process_s_watchdog_is_not_ours)
 {
-    struct manager manager;
     struct notify *notify;
-    struct err err;
     char pid[20];
 
-    manager_open(&manager, true);
+    manager_open(true);
     notify = notify_open(manager.name, "2000000", "1", &err);
     assert_int_equal(notify_watchdog_ms(notify), 0);
     notify_close(notify);
@@ -136,13 +129,11 @@ TEST(another_process_s_watchdog_is_not_ours)
     notify = notify_open(manager.name, "2000000", pid, &err);
     assert_int_equal(notify_watchdog_ms(notify), 1000);
     notify_close(notify);
-    manager_close(&manager);
+    manager_close();
 }
 
 TEST(an_address_of_no_use_is_refused)
 {
-    struct err err;
-
     assert_null(notify_open("relative", NULL, NULL, &err));
     assert_null(notify_open(
         "/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"

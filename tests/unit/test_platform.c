@@ -2,7 +2,6 @@
 /* The real platform: clocks, waits, threads; and its replacement by another
  * one. */
 #include <signal.h>
-#include <string.h>
 #include <time.h>
 
 #include "tests/support/test.h"
@@ -93,6 +92,11 @@ static void meeting_done(struct meeting *meeting)
     platform_mutex_done(&meeting->mutex);
 }
 
+TEST_FIXTURE(meeting, struct meeting, meeting_init, meeting_done)
+
+#define MEETING_TEST(name)                                                     \
+    TEST_WITH(name, meeting_set_up, meeting_tear_down, struct meeting *meeting)
+
 static void answer(void *arg)
 {
     struct meeting *meeting = arg;
@@ -107,47 +111,41 @@ static void answer(void *arg)
     platform_unlock(&meeting->mutex);
 }
 
-TEST(threads_wake_each_other)
+MEETING_TEST(threads_wake_each_other)
 {
-    struct meeting meeting;
     struct platform_thread thread;
     sigset_t own;
 
-    meeting_init(&meeting);
-    platform_start(&thread, "a-name-that-is-too-long", answer, &meeting);
-    platform_lock(&meeting.mutex);
-    meeting.count = 1;
-    platform_wake_all(&meeting.cond);
-    while (meeting.count < 2)
+    platform_start(&thread, "a-name-that-is-too-long", answer, meeting);
+    platform_lock(&meeting->mutex);
+    meeting->count = 1;
+    platform_wake_all(&meeting->cond);
+    while (meeting->count < 2)
         platform_wait(
-            &meeting.cond, &meeting.mutex, platform_boot_ms() + 60000);
-    platform_unlock(&meeting.mutex);
+            &meeting->cond, &meeting->mutex, platform_boot_ms() + 60000);
+    platform_unlock(&meeting->mutex);
     platform_join(&thread);
-    assert_string_equal(meeting.name, "a-name-that-is-");
-    assert_true(sigismember(&meeting.blocked, SIGTERM));
-    assert_true(sigismember(&meeting.blocked, SIGHUP));
+    assert_string_equal(meeting->name, "a-name-that-is-");
+    assert_true(sigismember(&meeting->blocked, SIGTERM));
+    assert_true(sigismember(&meeting->blocked, SIGHUP));
     pthread_sigmask(SIG_SETMASK, NULL, &own);
     assert_false(sigismember(&own, SIGTERM));
-    meeting_done(&meeting);
 }
 
-TEST(a_wait_ends_at_its_time_and_not_before)
+MEETING_TEST(a_wait_ends_at_its_time_and_not_before)
 {
-    struct meeting meeting;
     int64_t until;
 
-    meeting_init(&meeting);
-    platform_lock(&meeting.mutex);
+    platform_lock(&meeting->mutex);
     assert_false(
-        platform_wait(&meeting.cond, &meeting.mutex, platform_boot_ms()));
-    assert_false(platform_wait(&meeting.cond, &meeting.mutex, 0));
-    assert_false(platform_wait(&meeting.cond, &meeting.mutex, INT64_MIN));
+        platform_wait(&meeting->cond, &meeting->mutex, platform_boot_ms()));
+    assert_false(platform_wait(&meeting->cond, &meeting->mutex, 0));
+    assert_false(platform_wait(&meeting->cond, &meeting->mutex, INT64_MIN));
     until = platform_boot_ms() + 30;
-    while (platform_wait(&meeting.cond, &meeting.mutex, until))
+    while (platform_wait(&meeting->cond, &meeting->mutex, until))
         assert_true(platform_boot_ms() <= until + 60000);
     assert_true(platform_boot_ms() >= until);
-    platform_unlock(&meeting.mutex);
-    meeting_done(&meeting);
+    platform_unlock(&meeting->mutex);
 }
 
 static void add_many(void *arg)
@@ -161,18 +159,15 @@ static void add_many(void *arg)
     }
 }
 
-TEST(a_lock_admits_one_at_a_time)
+MEETING_TEST(a_lock_admits_one_at_a_time)
 {
-    struct meeting meeting;
     struct platform_thread threads[4];
 
-    meeting_init(&meeting);
     for (int i = 0; i < 4; i++)
-        platform_start(&threads[i], "adder", add_many, &meeting);
+        platform_start(&threads[i], "adder", add_many, meeting);
     for (int i = 0; i < 4; i++)
         platform_join(&threads[i]);
-    assert_int_equal(meeting.count, 4000);
-    meeting_done(&meeting);
+    assert_int_equal(meeting->count, 4000);
 }
 
 static const char *seventh(void)

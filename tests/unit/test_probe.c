@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The probe finds out that two names mean one store, before anything is
  * deleted. */
-#include <stdio.h>
-
 #include "jobs/engine/probe.h"
 #include "jobs/engine/run.h"
 #include "tests/support/faulty.h"
@@ -148,18 +146,6 @@ FAULTY_CHOICE(refuse_reads)
     return call == CALL_GET ? FAULT_REFUSED : FAULT_NONE;
 }
 
-FIXTURE_TEST(what_cannot_be_asked_is_not_known)
-{
-    struct err err;
-    bool is_same;
-
-    disguise(scene);
-    scene->faulty[2].choose = refuse_reads;
-    assert_int_equal(
-        probe_same(&scene->run, scene->one, scene->other, &is_same, &err),
-        TW_REFUSED);
-}
-
 FAULTY_CHOICE(refuse_writes)
 {
     return call == CALL_BATCH ? FAULT_REFUSED : FAULT_NONE;
@@ -175,29 +161,32 @@ FAULTY_CHOICE(lose_writes)
     return call == CALL_BATCH && n > 0 ? FAULT_LOSE_REQUEST : FAULT_NONE;
 }
 
-/* If the probe's entity cannot be stored, the answer is unknown, so nothing may
- * be deleted. */
-FIXTURE_TEST(what_cannot_be_stored_is_not_known)
+/* Then the answer is unknown, so nothing may be deleted. */
+FIXTURE_TEST(what_cannot_be_stored_or_read_is_not_known)
 {
     static const struct {
+        size_t store; /* which one fails */
         enum fault (*choose)(void *ctx, enum store_call call, unsigned n);
         enum tw_err outcome;
     } cases[] = {
-        {refuse_tables, TW_REFUSED},
-        {lose_writes, TW_UNKNOWN},
-        {refuse_writes, TW_REFUSED},
+        {0, refuse_tables, TW_REFUSED},
+        {0, lose_writes, TW_UNKNOWN},
+        {0, refuse_writes, TW_REFUSED},
+        {2, refuse_reads, TW_REFUSED},
     };
 
     disguise(scene);
     for (size_t i = 0; TEST_EACH(i, cases); i++) {
+        struct faulty *faulty = &scene->faulty[cases[i].store];
         struct err err;
         bool is_same;
 
-        scene->faulty[0].choose = cases[i].choose;
-        assert_int_equal(
-            probe_same(&scene->run, scene->one, scene->same, &is_same, &err),
+        faulty->choose = cases[i].choose;
+        assert_int_equal(probe_same(&scene->run, scene->one,
+                             cases[i].store == 0 ? scene->same : scene->other,
+                             &is_same, &err),
             cases[i].outcome);
-        scene->faulty[0].choose = NULL;
+        faulty->choose = NULL;
     }
 }
 

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A rate that learns its limit from a service that is simulated by the
  * millisecond, with token buckets like Azure's, random refusals, or both. */
-#include <stdbool.h>
-#include <stdio.h>
-
 #include "tests/support/test.h"
 #include "worker/store/rate.h"
 
@@ -297,11 +294,18 @@ static void ask(
         rate, now_ms, now_ms, entities, entities, refused ? REFUSED : SERVED);
 }
 
-TEST(begins_with_a_few_requests_at_once)
+static struct rate new_rate(void)
 {
     struct rate rate;
 
     rate_init(&rate);
+    return rate;
+}
+
+TEST(begins_with_a_few_requests_at_once)
+{
+    struct rate rate = new_rate();
+
     for (int i = 0; i < 4; i++) {
         assert_true(rate_free_ms(&rate, 1000) == 1000);
         rate_send(&rate, 1000, 100);
@@ -318,9 +322,8 @@ TEST(begins_with_a_few_requests_at_once)
 /* A rate that has been limited to 1,000 entities a second for 10 s. */
 static struct rate limited_rate(void)
 {
-    struct rate rate;
+    struct rate rate = new_rate();
 
-    rate_init(&rate);
     rate.limited = true;
     rate.per_s = rate.measured = 1000;
     rate.growth = 0.001;
@@ -334,9 +337,8 @@ static struct rate limited_rate(void)
 
 TEST(silence_halves_what_may_be_in_flight)
 {
-    struct rate rate;
+    struct rate rate = new_rate();
 
-    rate_init(&rate);
     for (int i = 0; i < 100; i++)
         ask(&rate, 1000, 1, false);
     for (int i = 0; i < 20; i++)
@@ -373,9 +375,8 @@ TEST(a_limit_that_is_none_is_given_up)
 
 TEST(the_first_pages_are_small)
 {
-    struct rate rate;
+    struct rate rate = new_rate();
 
-    rate_init(&rate);
     assert_int_equal(rate_page(&rate), 128);
     ask(&rate, 1000, 128, false);
     assert_int_equal(rate_page(&rate), 256);
@@ -386,9 +387,8 @@ TEST(the_first_pages_are_small)
 
 TEST(refusals_between_served_requests_limit_nothing)
 {
-    struct rate rate;
+    struct rate rate = new_rate();
 
-    rate_init(&rate);
     for (int i = 0; i < 100; i++) {
         ask(&rate, 1000 + i, 100, true);
         ask(&rate, 1000 + i, 100, false);
@@ -405,9 +405,8 @@ TEST(refusals_between_served_requests_limit_nothing)
  * worth. */
 TEST(the_first_limit_is_what_a_full_bucket_explains)
 {
-    struct rate rate;
+    struct rate rate = new_rate();
 
-    rate_init(&rate);
     for (int i = 0; i < 21; i++)
         ask(&rate, 10000, 100, false);
     for (int i = 0; i < 6; i++)
@@ -420,9 +419,8 @@ TEST(the_first_limit_is_what_a_full_bucket_explains)
 
 TEST(a_service_that_never_served_is_taken_for_an_account)
 {
-    struct rate rate;
+    struct rate rate = new_rate();
 
-    rate_init(&rate);
     for (int i = 0; i < 6; i++)
         ask(&rate, 10000, 100, true);
     assert_true(rate.per_s == 20000);
@@ -489,14 +487,14 @@ TEST(a_refusal_sets_the_rate_to_what_was_served_since_the_last)
     rate.per_s = 1100;
     ask(&rate, 1000, 100, true);
     assert_true(rate.per_s == 1000);
+    /* A measured limit above the rate does not raise the rate. */
     rate = limited_rate();
-    rate.per_s =
-        900; /* a measured limit above the rate does not raise the rate */
+    rate.per_s = 900;
     ask(&rate, 1000, 100, true);
     assert_true(rate.per_s == 900);
+    /* One measurement lowers the rate only by a limited factor. */
     rate = limited_rate();
-    rate.per_s =
-        4000; /* one measurement lowers the rate only by a limited factor */
+    rate.per_s = 4000;
     ask(&rate, 1000, 100, true);
     assert_true(rate.per_s == 2000);
 }
@@ -540,8 +538,7 @@ TEST(a_limit_that_is_confirmed_is_tried_less_often)
 {
     struct rate rate = limited_rate();
 
-    rate.growth =
-        0.02; /* with this growth a refusal is expected after ten requests */
+    rate.growth = 0.02; /* a refusal is expected after ten requests */
     rate.calm = 10;
     ask(&rate, 1000, 100, true);
     assert_true(rate.growth == 0.0025);

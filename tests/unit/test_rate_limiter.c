@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Whether a refusal limits the rate of the account or that of a partition. */
-#include <stdbool.h>
 #include <stdio.h>
 
 #include "tests/support/test.h"

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* When a storage call is retried: the waits, and what counts as a try. */
-#include <stdbool.h>
-
 #include "tests/support/test.h"
 #include "worker/store/retry.h"
 

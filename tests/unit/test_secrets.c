@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "tests/support/test.h"
@@ -185,10 +184,18 @@ static void write_file(const char *path, const char *before, const char *after)
     (void)close(fd);
 }
 
+static void skip_where_memory_is_not_ours(void)
+{
+#ifndef MEM_HAS_LIBRARIES
+    skip(); /* a sanitizer maps terabytes and keeps what was freed */
+#endif
+}
+
 static void load(struct fixture *f)
 {
     struct err err;
 
+    skip_where_memory_is_not_ours();
     assert_ok(
         load_read(CONFIGURATION, LOAD_SOME, &f->load, &f->problems, &err));
     assert_ok(load_store(f->load, 0, true, &err));
@@ -200,11 +207,11 @@ static void unload(struct fixture *f)
     f->load = NULL;
 }
 
-static void skip_where_memory_is_not_ours(void)
+static void unload_and_forget(struct fixture *f)
 {
-#ifndef MEM_HAS_LIBRARIES
-    skip(); /* a sanitizer maps terabytes and keeps what was freed */
-#endif
+    unload(f);
+    assert_int_equal(copies_of_text(), 0);
+    assert_int_equal(copies_of_key(), 0);
 }
 
 /* ---- tests ---- */
@@ -224,44 +231,33 @@ FIXTURE_TEST(the_search_finds_what_is_there)
     mem_free(text);
 }
 
-FIXTURE_TEST(a_connection_string_of_a_file_is_not_kept)
+/* A key signs requests: its bytes are kept, its text is not. */
+FIXTURE_TEST(a_secret_of_a_file_is_kept_once_at_most)
 {
-    skip_where_memory_is_not_ours();
-    write_file(FILE_NAME,
-        "AccountName=acc;AccountKey=", ";EndpointSuffix=core.windows.net\n");
-    write_file(CONFIGURATION, FROM_FILE(FILE_NAME), NULL);
-    load(f);
-    assert_int_equal(copies_of_text(), 0);
-    assert_true(copies_of_key() > 0); /* it signs requests */
-    unload(f);
-    assert_int_equal(copies_of_text(), 0);
-    assert_int_equal(copies_of_key(), 0);
-}
+    static const struct {
+        const char *before, *after, *configuration;
+        bool is_key;
+    } CASES[] = {
+        {"AccountName=acc;AccountKey=", ";EndpointSuffix=core.windows.net\n",
+            FROM_FILE(FILE_NAME), true},
+        {"", "\n",
+            "stores: {cloud: {azure: {account: acc, key_file: " FILE_NAME
+            "}}}\n",
+            true},
+        {"sv=2019-02-02&ss=tq&sig=", "\n",
+            "stores: {cloud: {azure: {account: acc, sas_file: " FILE_NAME
+            "}}}\n",
+            false},
+    };
 
-FIXTURE_TEST(a_key_of_a_file_is_not_kept)
-{
-    skip_where_memory_is_not_ours();
-    write_file(FILE_NAME, "", "\n");
-    write_file(CONFIGURATION,
-        "stores: {cloud: {azure: {account: acc, key_file: " FILE_NAME "}}}\n",
-        NULL);
-    load(f);
-    assert_int_equal(copies_of_text(), 0);
-    unload(f);
-    assert_int_equal(copies_of_key(), 0);
-}
-
-FIXTURE_TEST(a_signature_of_a_file_is_kept_once)
-{
-    skip_where_memory_is_not_ours();
-    write_file(FILE_NAME, "sv=2019-02-02&ss=tq&sig=", "\n");
-    write_file(CONFIGURATION,
-        "stores: {cloud: {azure: {account: acc, sas_file: " FILE_NAME "}}}\n",
-        NULL);
-    load(f);
-    assert_int_equal(copies_of_text(), 1);
-    unload(f);
-    assert_int_equal(copies_of_text(), 0);
+    for (size_t i = 0; TEST_EACH(i, CASES); i++) {
+        write_file(FILE_NAME, CASES[i].before, CASES[i].after);
+        write_file(CONFIGURATION, CASES[i].configuration, NULL);
+        load(f);
+        assert_int_equal(copies_of_text(), CASES[i].is_key ? 0 : 1);
+        assert_int_equal(copies_of_key() > 0, CASES[i].is_key);
+        unload_and_forget(f);
+    }
 }
 
 /* Nothing listens there. */
@@ -281,7 +277,6 @@ static void send_requests(struct store *store)
 /* libcurl keeps two copies of the last URL with its idle handle. */
 FIXTURE_TEST(a_signature_that_was_sent_is_not_in_freed_memory)
 {
-    skip_where_memory_is_not_ours();
     write_file(FILE_NAME,
         "TableEndpoint=http://127.0.0.1:9/acc;QueueEndpoint="
         "http://127.0.0.1:9/acc;SharedAccessSignature=sv=2019-02-02&sig=",
@@ -289,37 +284,29 @@ FIXTURE_TEST(a_signature_that_was_sent_is_not_in_freed_memory)
     write_file(CONFIGURATION, FROM_FILE(FILE_NAME), NULL);
     load(f);
     send_requests(f->load->open[0]);
-    assert_true(copies_of_text() >= 1);
-    assert_true(copies_of_text() <= 3);
-    unload(f);
-    assert_int_equal(copies_of_text(), 0);
+    assert_in_range(copies_of_text(), 1, 3);
+    unload_and_forget(f);
 }
 
 /* What names the store in the configuration itself lives as long as that. */
 FIXTURE_TEST(a_secret_in_the_configuration_goes_with_it)
 {
-    skip_where_memory_is_not_ours();
     write_file(CONFIGURATION,
         "# A comment\nstores:\n  cloud:\n    azure:\n      connection_string: "
         "\"AccountName=acc;AccountKey=",
         ";EndpointSuffix=core.windows.net\"\n");
     load(f);
     assert_true(copies_of_text() <= 3); /* the text, its node, the setting */
-    unload(f);
-    assert_int_equal(copies_of_text(), 0);
-    assert_int_equal(copies_of_key(), 0);
+    unload_and_forget(f);
 }
 
 /* setenv() would leave copies. */
-static char variable[200];
+static char variable[200] = "TEST_SECRET=AccountName=acc;AccountKey=";
 
 static void set_variable(void)
 {
-    size_t len;
+    size_t len = strlen(variable);
 
-    (void)snprintf(variable, sizeof(variable), "%s",
-        "TEST_SECRET=AccountName=acc;AccountKey=");
-    len = strlen(variable);
     for (size_t i = 0; i < KEY_LETTERS; i++)
         variable[len++] = letter(i);
     assert_int_equal(putenv(variable), 0);
@@ -327,7 +314,6 @@ static void set_variable(void)
 
 FIXTURE_TEST(a_secret_of_the_environment_stays_there_alone)
 {
-    skip_where_memory_is_not_ours();
     set_variable();
     write_file(CONFIGURATION,
         "stores: {cloud: {azure: {connection_string: '${TEST_SECRET}'}}}\n",

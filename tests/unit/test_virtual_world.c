@@ -6,7 +6,6 @@
 #include "tests/support/workbench.h"
 
 #include <stdio.h>
-#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -30,6 +29,14 @@ static int end(void **state)
 {
     virtual_platform_end();
     return 0;
+}
+
+/* Plays one process of one thread to its end. */
+static void play(uint64_t seed, void (*body)(void *arg), void *arg)
+{
+    begin(seed);
+    virtual_start(virtual_process("p"), "thread", body, arg);
+    assert_int_equal(virtual_run(), VIRTUAL_DONE);
 }
 
 /* ---- a busy world: a buffer of one place, many who fill and empty it ---- */
@@ -146,7 +153,6 @@ struct moments {
     struct platform_cond cond;
     int64_t began_ms, ended_ms, process_ms, wall_ms;
     bool woken;
-    int process;
 };
 
 static void wait_an_hour(void *arg)
@@ -169,9 +175,7 @@ TEST(the_clock_jumps_to_who_is_due_first)
 {
     struct moments moments = {.process_ms = START_MS};
 
-    begin(7);
-    virtual_start(virtual_process("p"), "sleeper", wait_an_hour, &moments);
-    assert_int_equal(virtual_run(), VIRTUAL_DONE);
+    play(7, wait_an_hour, &moments);
     assert_false(moments.woken);
     assert_in_range(moments.began_ms, START_MS, START_MS + 10);
     assert_in_range(
@@ -181,12 +185,10 @@ TEST(the_clock_jumps_to_who_is_due_first)
 static void look_at_clocks(void *arg)
 {
     struct moments *moments = arg;
-    int64_t wall_ticks;
 
-    virtual_step_clocks(moments->process, -2 * HOUR_MS, HOUR_MS);
+    virtual_step_clocks(virtual_self(), -2 * HOUR_MS, HOUR_MS);
     moments->process_ms = platform_boot_ms();
-    wall_ticks = platform_wall_ticks();
-    moments->wall_ms = (wall_ticks - START_TICKS) / TICKS_PER_MS;
+    moments->wall_ms = (platform_wall_ticks() - START_TICKS) / TICKS_PER_MS;
     virtual_mask();
     moments->began_ms = platform_boot_ms();
     virtual_unmask();
@@ -197,10 +199,7 @@ TEST(a_process_has_clocks_of_its_own)
 {
     struct moments moments = {0};
 
-    begin(8);
-    moments.process = virtual_process("p");
-    virtual_start(moments.process, "thread", look_at_clocks, &moments);
-    assert_int_equal(virtual_run(), VIRTUAL_DONE);
+    play(8, look_at_clocks, &moments);
     assert_in_range(
         moments.process_ms, START_MS + HOUR_MS, START_MS + HOUR_MS + 10);
     assert_true(moments.wall_ms <= -2 * HOUR_MS + 10);
@@ -226,9 +225,7 @@ static void spin_for_ever(void *arg)
 
 TEST(who_looks_at_the_clock_sees_it_move)
 {
-    begin(9);
-    virtual_start(virtual_process("p"), "thread", spin, NULL);
-    assert_int_equal(virtual_run(), VIRTUAL_DONE);
+    play(9, spin, NULL);
     assert_true(virtual_ms() >= START_MS + 100);
 }
 
@@ -278,7 +275,7 @@ TEST(a_deadlock_is_said)
 }
 
 struct beat {
-    int process, victim;
+    int victim; /* a process */
     int64_t last_ms, gap_ms;
     unsigned beats, after;
 };
@@ -318,28 +315,29 @@ static void crash_the_other(void *arg)
     virtual_crash(((struct beat *)arg)->victim);
 }
 
-static void run_beats(void (*what)(void *arg), struct beat *heart,
-    struct beat *lung, struct beat *other)
+static struct beat heart, lung, bystander;
+
+static void run_beats(void (*what)(void *arg))
 {
+    int process;
+
     begin(11);
-    *heart = *lung = *other = (struct beat){0};
-    other->victim = virtual_process("victim");
-    virtual_start(other->victim, "heart", beat, heart);
-    virtual_start(other->victim, "lung", beat, lung);
-    other->process = virtual_process("other");
-    virtual_start(other->process, "beat", beat, other);
-    virtual_start(other->process, "villain", what, other);
+    heart = lung = bystander = (struct beat){0};
+    bystander.victim = virtual_process("victim");
+    virtual_start(bystander.victim, "heart", beat, &heart);
+    virtual_start(bystander.victim, "lung", beat, &lung);
+    process = virtual_process("other");
+    virtual_start(process, "beat", beat, &bystander);
+    virtual_start(process, "villain", what, &bystander);
     assert_int_equal(virtual_run(), VIRTUAL_DONE);
-    assert_int_equal(other->beats, 100);
-    assert_in_range(other->gap_ms, 100, 120);
-    assert_false(virtual_alive(other->victim));
+    assert_int_equal(bystander.beats, 100);
+    assert_in_range(bystander.gap_ms, 100, 120);
+    assert_false(virtual_alive(bystander.victim));
 }
 
 TEST(a_stalled_process_sleeps_and_goes_on)
 {
-    struct beat heart, lung, other;
-
-    run_beats(stall_the_other, &heart, &lung, &other);
+    run_beats(stall_the_other);
     assert_int_equal(heart.beats, 100);
     assert_int_equal(lung.beats, 100);
     assert_in_range(heart.gap_ms, 60000, 60120);
@@ -348,18 +346,14 @@ TEST(a_stalled_process_sleeps_and_goes_on)
 
 TEST(a_stalled_thread_leaves_the_others_going)
 {
-    struct beat heart, lung, other;
-
-    run_beats(stall_its_heart, &heart, &lung, &other);
+    run_beats(stall_its_heart);
     assert_in_range(heart.gap_ms, 60000, 60120);
     assert_in_range(lung.gap_ms, 100, 120);
 }
 
 TEST(a_crashed_process_never_goes_on)
 {
-    struct beat heart, lung, other;
-
-    run_beats(crash_the_other, &heart, &lung, &other);
+    run_beats(crash_the_other);
     assert_in_range(heart.beats, 8, 10);
     assert_in_range(lung.beats, 8, 10);
 }
@@ -380,10 +374,11 @@ static void crash_oneself(void *arg)
 
 TEST(a_crash_waits_for_the_end_of_the_mask)
 {
-    struct beat own = {0}, heart = {0};
+    struct beat own = {0};
     int process;
 
     begin(12);
+    heart = (struct beat){0};
     process = virtual_process("p");
     virtual_start(process, "thread", crash_oneself, &own);
     virtual_start(process, "heart", beat, &heart);
@@ -408,9 +403,7 @@ TEST(a_stall_waits_for_the_end_of_the_mask)
 {
     struct beat own = {0};
 
-    begin(13);
-    virtual_start(virtual_process("p"), "thread", stall_oneself, &own);
-    assert_int_equal(virtual_run(), VIRTUAL_DONE);
+    play(13, stall_oneself, &own);
     assert_in_range(own.last_ms, START_MS, START_MS + 10);
     assert_in_range(own.gap_ms, 1000, 1010);
 }
