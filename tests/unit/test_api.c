@@ -452,7 +452,10 @@ VIRTUAL_BENCH_TEST(time_outs_of_readings_open_no_breaker)
     struct err err;
 
     buf_init(&to, VIEW_MAX_BYTES);
-    workbench_locked(bench, bench->down = true; bench->delay_ms = 3000);
+    platform_lock(&bench->lock);
+    bench->down = true;
+    bench->delay_ms = 3000;
+    platform_unlock(&bench->lock);
     for (int i = 0; i < BREAKER_FAILURES; i++)
         assert_int_not_equal(
             view_overview(view, &bench->definition, &to, &err), TW_OK);

@@ -49,40 +49,18 @@ struct expected {
     {                                                                          \
         .outcome = outcome_, .code = code_                                     \
     }
-#define DONE(has_)                                                             \
+#define READ(kind_, count_, more_, has_)                                       \
     {                                                                          \
-        .kind = KIND_CHANGE, .has = has_                                       \
+        .kind = kind_, .count = count_, .more = more_, .has = has_             \
     }
+#define DONE(has_) READ(KIND_CHANGE, 0, false, has_)
 #define COUNT(has_) DONE("x-ms-approximate-messages-count " has_ "\n")
-#define ENTITY(has_)                                                           \
-    {                                                                          \
-        .kind = KIND_ENTITY, .count = 1, .has = has_                           \
-    }
-#define PAGE(count_, has_)                                                     \
-    {                                                                          \
-        .kind = KIND_PAGE, .count = count_, .has = has_                        \
-    }
-#define MORE_PAGE(count_, has_)                                                \
-    {                                                                          \
-        .kind = KIND_PAGE, .count = count_, .more = true, .has = has_          \
-    }
-#define MORE_TABLES(count_, has_)                                              \
-    {                                                                          \
-        .kind = KIND_TABLES, .count = count_, .more = true, .has = has_        \
-    }
-#define MESSAGES(count_, has_)                                                 \
-    {                                                                          \
-        .kind = KIND_MESSAGES, .count = count_, .has = has_                    \
-    }
-#define APPLIED(count_, has_)                                                  \
-    {                                                                          \
-        .kind = KIND_BATCH, .count = count_, .has = has_                       \
-    }
-#define REFUSED_WHOLE(count_, failed_, outcome_, code_)                        \
-    {                                                                          \
-        .kind = KIND_BATCH_WHOLE, .count = count_, .failed = failed_,          \
-        .outcome = outcome_, .code = code_                                     \
-    }
+#define ENTITY(has_) READ(KIND_ENTITY, 1, false, has_)
+#define PAGE(count_, has_) READ(KIND_PAGE, count_, false, has_)
+#define MORE_PAGE(count_, has_) READ(KIND_PAGE, count_, true, has_)
+#define MORE_TABLES(count_, has_) READ(KIND_TABLES, count_, true, has_)
+#define MESSAGES(count_, has_) READ(KIND_MESSAGES, count_, false, has_)
+#define APPLIED(count_, has_) READ(KIND_BATCH, count_, false, has_)
 
 /* The properties of the entity that most recordings have. */
 #define FILTERED                                                               \
@@ -237,7 +215,11 @@ static const struct recording {
     {"cosmos-batch-101-operations-applied", 1, {APPLIED(101, "204 W/")}},
     {"cosmos-batch-duplicate-row-2021-applied", 1, {APPLIED(2, "204 W/")}},
     {"cosmos-batch-duplicate-row-2022-refused", 1,
-        {REFUSED_WHOLE(4, 3, TW_INVALID, "InvalidDuplicateRow")}},
+        {{.kind = KIND_BATCH_WHOLE,
+            .count = 4,
+            .failed = 3,
+            .outcome = TW_INVALID,
+            .code = "InvalidDuplicateRow"}}},
     {"cosmos-batch-mixed-success", 1,
         {APPLIED(6,
             "204 W/\"datetime'2021-04-07T19%3A49%3A59.9545352Z'\"\n204 "

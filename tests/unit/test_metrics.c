@@ -313,7 +313,10 @@ static void scrape_without_delay(void)
 
 static void set_store(struct workbench *bench, bool down, int64_t delay_ms)
 {
-    workbench_locked(bench, bench->down = down; bench->delay_ms = delay_ms);
+    platform_lock(&bench->lock);
+    bench->down = down;
+    bench->delay_ms = delay_ms;
+    platform_unlock(&bench->lock);
 }
 
 VIRTUAL_BENCH_TEST(a_slow_or_dead_store_holds_up_no_scrape)
