@@ -618,16 +618,6 @@ static size_t read_answer(enum kind kind, const struct http_answer *answer,
 
 /* ---- one exchange ---- */
 
-#define EXPECT(condition, ...)                                                 \
-    do {                                                                       \
-        if (!(condition)) {                                                    \
-            print_error("%s #%zu: ", file, index);                             \
-            print_error(__VA_ARGS__);                                          \
-            print_error("\n");                                                 \
-            fail();                                                            \
-        }                                                                      \
-    } while (0)
-
 /* Writes the continuation token of tables or entities; false: there is none. */
 static bool show_continuation(
     const struct http_answer *answer, bool tables, struct buf *shown)
@@ -645,23 +635,20 @@ static bool show_continuation(
     return true;
 }
 
-static void check_refusal(const char *file, size_t index,
+static void check_refusal(
     const struct http_answer *answer, const struct expected *expected)
 {
     struct answer_error error;
-    enum tw_err read, write;
 
     answer_read_error(answer, &error);
-    read = answer_outcome(answer->status, error.code, false);
-    write = answer_outcome(answer->status, error.code, true);
-    EXPECT(strcmp(error.code, expected->code) == 0, "code '%s'", error.code);
-    EXPECT(read == expected->outcome && write == expected->outcome, "%s, %s",
-        err_name(read), err_name(write));
-    EXPECT(expected->code[0] == '\0' || error.message[0] != '\0', "no message");
+    assert_string_equal(error.code, expected->code);
+    for (int write = 0; write < 2; write++)
+        assert_int_equal(answer_outcome(answer->status, error.code, write == 1),
+            expected->outcome);
+    assert_true(expected->code[0] == '\0' || error.message[0] != '\0');
     if (expected->kind == KIND_BATCH_WHOLE)
-        EXPECT(batch_failed_index(error.message, expected->count) ==
-                   expected->failed,
-            "another operation");
+        assert_int_equal(batch_failed_index(error.message, expected->count),
+            expected->failed);
 }
 
 static struct batch_answer judge_batch(
@@ -676,47 +663,43 @@ static struct batch_answer judge_batch(
     return got;
 }
 
-static void check_refused_batch(const char *file, size_t index,
+static void check_refused_batch(
     const struct http_answer *answer, const struct expected *expected)
 {
     struct batch_answer got = judge_batch(answer, expected->count);
 
-    EXPECT(got.refused && !got.applied, "not refused");
-    EXPECT(strcmp(got.code, expected->code) == 0, "code '%s'", got.code);
-    EXPECT(got.failed == expected->failed, "operation %zu", got.failed);
-    EXPECT(answer_outcome(got.status, got.code, true) == expected->outcome,
-        "status %d", got.status);
-    EXPECT(got.message[0] >= 'A' && got.message[0] <= 'Z', "message '%s'",
-        got.message);
+    assert_true(got.refused && !got.applied);
+    assert_string_equal(got.code, expected->code);
+    assert_int_equal(got.failed, expected->failed);
+    assert_int_equal(
+        answer_outcome(got.status, got.code, true), expected->outcome);
+    assert_in_range(got.message[0], 'A', 'Z');
 }
 
-static void check_success(const char *file, size_t index,
+static void check_success(
     const struct http_answer *answer, const struct expected *expected)
 {
     struct buf shown;
     struct err err = {""};
-    size_t count;
-    bool more;
 
     buf_init(&shown, FILE_MAX_BYTES);
-    EXPECT(answer_outcome(answer->status, "", true) == TW_OK, "status %d",
-        answer->status);
-    count = read_answer(expected->kind, answer, &shown, &err);
-    more = show_continuation(answer, expected->kind == KIND_TABLES, &shown);
-    EXPECT(count == expected->count, "%zu (%s)", count, err.text);
-    EXPECT(more == expected->more, "continuation %d", more);
-    EXPECT(strstr(buf_text(&shown), expected->has) != NULL,
-        "'%s' is not in\n%s", expected->has, buf_text(&shown));
-    EXPECT(answer_date_ticks(answer) > TICKS_1970, "no date");
+    assert_ok(answer_outcome(answer->status, "", true));
+    assert_int_equal(
+        read_answer(expected->kind, answer, &shown, &err), expected->count);
+    assert_int_equal(
+        show_continuation(answer, expected->kind == KIND_TABLES, &shown),
+        expected->more);
+    assert_contains(buf_text(&shown), expected->has);
+    assert_true(answer_date_ticks(answer) > TICKS_1970);
     if (expected->kind == KIND_BATCH) {
         struct batch_answer got = judge_batch(answer, expected->count);
 
-        EXPECT(got.applied && !got.refused, "not applied");
+        assert_true(got.applied && !got.refused);
     }
     buf_done(&shown);
 }
 
-static void check_exchange(const char *file, size_t index,
+static void check_exchange(
     const struct json *response, const struct expected *expected)
 {
     struct http_answer answer;
@@ -724,11 +707,11 @@ static void check_exchange(const char *file, size_t index,
     http_answer_init(&answer);
     fill_answer(response, &answer);
     if (expected->outcome == TW_OK)
-        check_success(file, index, &answer, expected);
+        check_success(&answer, expected);
     else if (expected->kind == KIND_BATCH)
-        check_refused_batch(file, index, &answer, expected);
+        check_refused_batch(&answer, expected);
     else
-        check_refusal(file, index, &answer, expected);
+        check_refusal(&answer, expected);
     http_answer_done(&answer);
 }
 
@@ -742,10 +725,11 @@ static void check_recording(
 
     if (count != recording->count)
         fail_msg("%s has %zu exchanges", recording->file, count);
-    for (size_t i = 0; i < count; i++)
-        check_exchange(recording->file, i,
-            json_get(json_at(exchanges, i), "response"),
+    for (size_t i = 0; i < count; i++) {
+        test_case("%s, exchange %zu", recording->file, i);
+        check_exchange(json_get(json_at(exchanges, i), "response"),
             &recording->expected[i]);
+    }
     json_free(json);
     mem_free(text);
 }
