@@ -87,9 +87,8 @@ e2e:   ## end-to-end tests alone (E2E="words": those suites)
 # ---- hostile input ----
 
 # What comes from outside, at its worst (HOSTILE="words": those cases).
-FOLDER := $(OBJ)/tests/support/folder.o
 HOSTILE_OBJECTS := $(patsubst %.c,$(OBJ)/%.o,$(sort $(wildcard \
-    tests/hostile/*.c))) $(FOLDER)
+    tests/hostile/*.c))) $(addprefix $(OBJ)/tests/support/,direct.o folder.o)
 $(OUT)/hostile: $(HOSTILE_OBJECTS) $(LIBRARY)
 	@echo "  $(notdir $(CC)) $@"
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
@@ -158,8 +157,8 @@ $(OUT)/faults/%: $(OBJ)/tests/faults/%.o $(FAULTS_SHARED) $(SUPPORT_OBJECTS) \
 # ---- a crash at every request ----
 
 SWEEP_OBJECTS := $(patsubst %.c,$(OBJ)/%.o,$(sort $(wildcard tests/sweep/*.c))) \
-    $(addprefix $(OBJ)/tests/support/,folder.o upgrade_model.o \
-    virtual_platform.o)
+    $(addprefix $(OBJ)/tests/support/,direct.o folder.o interpose.o \
+    program.o upgrade_model.o virtual_platform.o)
 $(OUT)/crash-sweep: $(SWEEP_OBJECTS) $(LIBRARY)
 	@echo "  $(notdir $(CC)) $@"
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
@@ -182,7 +181,7 @@ SIMULATE := $(OUT)/simulate
 SEEDS ?= 500
 $(SIMULATE): $(SIMULATE_SOURCES:%.c=$(OBJ)/%.o) $(LIBRARY) $(addprefix \
     $(OBJ)/tests/support/,cascade_key.o faulty.o folder.o interpose.o \
-    releases.o upgrade_model.o virtual_platform.o)
+    program.o releases.o upgrade_model.o virtual_platform.o)
 	@echo "  $(notdir $(CC)) $@"
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(LIBRARY) $(LIBS)
 

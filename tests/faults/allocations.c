@@ -31,12 +31,10 @@
 #include "tests/faults/trial.h"
 #include "tests/support/fail_after.h"
 #include "tests/support/folder.h"
+#include "tests/support/program.h"
 #include "worker/base/mem.h"
 
-#define EXIT_USAGE 64
-#define EXIT_AGAIN 75
 #define EXIT_WENT_ON 99 /* a body's: an allocation failed, and it went on */
-#define SHOWN_MAX 3     /* failures that are told in full */
 #define COUNT_ALL (1UL << 40)
 #define PROGRAM_TRIALS 1000 /* of a program that has more allocations */
 
@@ -137,16 +135,14 @@ static void show(const struct trial *trial, const char *folder, int end,
 static void try_one(const void *context, unsigned long n, const char *folder)
 {
     const struct subject *subject = context;
-    struct trial trial_of_n = {.subject = subject, .n = n};
-    struct trial *trial = &trial_of_n;
+    struct trial *trial = &(struct trial){.subject = subject, .n = n};
     struct tally *tally = subject->tally;
     int clean = subject->scene ? subject->scene->exit_code : 0;
     const char *wrong = NULL;
-    char *found = NULL, *template = trial_inside(subject->folder, "template");
+    char *found = NULL;
     int end;
 
-    trial_copy(template, folder);
-    free(template);
+    trial_begin(subject->folder, folder);
     end = act(trial, folder);
     atomic_fetch_add(&tally->failed, 1);
     if (end == EXIT_AGAIN)
@@ -176,7 +172,7 @@ static bool begin(struct subject *subject)
     bool ready = true;
     int end;
 
-    trial.count = trial_shared(sizeof *trial.count);
+    trial.count = program_shared(sizeof *trial.count);
     trial_copy("/var/empty", template);
     if (subject->scene)
         ready = scene_prepare(subject->scene, template);
@@ -226,7 +222,7 @@ static void examine(struct subject *subject, unsigned long share,
     struct tally *tally;
 
     folder_make(subject->folder, "tableward-faults");
-    tally = subject->tally = trial_shared(sizeof *subject->tally);
+    tally = subject->tally = program_shared(sizeof *subject->tally);
     if (!begin(subject)) {
         total_wrong++;
     } else {
@@ -257,7 +253,7 @@ static void examine_scenes(
 {
     if (only && !scene_named(only)) {
         (void)fprintf(stderr, "faults: there is no scene '%s'\n", only);
-        exit(EXIT_USAGE);
+        exit(PROGRAM_USAGE);
     }
     for (size_t i = 0; i < SCENE_COUNT; i++) {
         struct subject subject = {.name = SCENES[i].name, .scene = &SCENES[i]};
@@ -284,7 +280,7 @@ static void examine_program(
 
 int main(int argc, char **argv)
 {
-    unsigned long share = argc > 1 ? strtoul(argv[1], NULL, 10) : 1;
+    unsigned long share = trial_share(argc, argv);
     unsigned long seed = (unsigned long)time(NULL);
     char *root;
     int at = 2;
@@ -293,8 +289,6 @@ int main(int argc, char **argv)
     puts("faults: this build has its own malloc for libraries: nothing done");
     return 0;
 #endif
-    if (share == 0)
-        share = 1;
     setenv("FAULTS_AZURE", "AccountName=a;AccountKey=a2V5", 1);
     /* One root is read as a hundred are, and a hundred times as fast. */
     setenv("SSL_CERT_FILE", "root.pem", 1);
@@ -311,7 +305,7 @@ int main(int argc, char **argv)
     if (at > 2 && at < argc) {
         (void)fprintf(
             stderr, "faults: '%s' is no path of a program\n", argv[at]);
-        return EXIT_USAGE;
+        return PROGRAM_USAGE;
     }
     printf("faults: %llu allocations failed (SHARE=%lu), %llu wrong\n",
         total_failed, share, total_wrong);

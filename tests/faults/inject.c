@@ -30,9 +30,14 @@ static const char *const NAMES[IO_CALLS] = {
     [IO_ARCHIVE_SYNC] = "sync of the archive",
 };
 
-const char *io_call_name(enum io_call call)
+const char *io_report_text(struct io_report *report)
 {
-    return NAMES[call];
+    static char text[80];
+
+    (void)snprintf(text, sizeof text, "%s; %lu failed, %lu of them fsyncs",
+        NAMES[atomic_load(&report->last)], atomic_load(&report->failed),
+        atomic_load(&report->syncs_failed));
+    return text;
 }
 
 /* Is it this call's turn? */

@@ -39,6 +39,12 @@ struct io_plan {
                             say so; else as a broken disk                   */
 };
 
+/* A plan that lacks its first call alone. */
+struct io_kind {
+    const char *name;
+    struct io_plan plan;
+};
+
 /* What came of it; in memory shared with the parent. */
 struct io_report {
     atomic_ulong calls;          /* that count                       */
@@ -52,6 +58,8 @@ struct io_report {
  * open. Both are borrowed. */
 void io_begin(const struct io_plan *plan, struct io_report *report);
 
-const char *io_call_name(enum io_call call);
+/* io_report_text: which failed last, and how many, for people; lives until the
+ * next call. */
+const char *io_report_text(struct io_report *report);
 
 #endif

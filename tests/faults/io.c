@@ -24,29 +24,19 @@
 #include "tests/faults/scenes.h"
 #include "tests/faults/trial.h"
 #include "tests/support/folder.h"
-
-#define EXIT_USAGE 64
-#define EXIT_AGAIN 75
-#define EXIT_NO_STORE 69
-#define SHOWN_MAX 3
+#include "tests/support/program.h"
 
 #define WRITES (IO_SET(IO_WRITE) | IO_SET(IO_ARCHIVE_WRITE))
 #define SYNCS (IO_SET(IO_SYNC) | IO_SET(IO_ARCHIVE_SYNC))
-#define FEW 32 /* so many calls are all tried, whatever the share */
 /* So many in a row: through a few attempts of whatever is tried again. */
 #define SOME 40
 
-static const struct kind_of_failure {
-    const char *name;
-    unsigned calls;
-    unsigned long count;
-    bool full;
-} KINDS[] = {
-    {"one fails", IO_ALL, 1, false},
-    {"some fail", IO_ALL, SOME, false},
-    {"a sync fails", SYNCS, 1, false},
-    {"full once", WRITES, 1, true},
-    {"full, and back", WRITES, SOME, true},
+static const struct io_kind KINDS[] = {
+    {"one fails", {.calls = IO_ALL, .count = 1}},
+    {"some fail", {.calls = IO_ALL, .count = SOME}},
+    {"a sync fails", {.calls = SYNCS, .count = 1}},
+    {"full once", {.calls = WRITES, .count = 1, .full = true}},
+    {"full, and back", {.calls = WRITES, .count = SOME, .full = true}},
 };
 
 #define KIND_COUNT (sizeof(KINDS) / sizeof(KINDS[0]))
@@ -57,7 +47,7 @@ struct tally {
 
 struct subject {
     const struct scene *scene;
-    const struct kind_of_failure *kind;
+    const struct io_kind *kind;
     char folder[FOLDER_BYTES];
     char *state;    /* what a clean run left */
     char *finished; /* ... and what finishes one that was cut off */
@@ -81,12 +71,6 @@ static int act(void *context)
     fault_scene_begin(false);
     io_begin(&trial->plan, trial->report);
     return trial_command(trial->subject->scene->command);
-}
-
-static struct io_plan plan_of(const struct kind_of_failure *kind)
-{
-    return (struct io_plan){
-        .calls = kind->calls, .count = kind->count, .full = kind->full};
 }
 
 /* A failed write holds a run that archives, and a drain waits for no held
@@ -116,12 +100,9 @@ static void show(const struct trial *trial, unsigned long n, const char *log,
 
     if (atomic_fetch_add(&subject->tally->wrong, 1) >= SHOWN_MAX)
         return;
-    printf("FAILED  %s, %s, call %lu (%s; %lu failed, %lu of them fsyncs): "
-           "%s: %s\n%.3000s",
+    printf("FAILED  %s, %s, call %lu (%s): %s: %s\n%.3000s",
         subject->scene->name, subject->kind->name, n,
-        io_call_name((enum io_call)atomic_load(&trial->report->last)),
-        atomic_load(&trial->report->failed),
-        atomic_load(&trial->report->syncs_failed), trial_end_name(end), wrong,
+        io_report_text(trial->report), trial_end_name(end), wrong,
         log ? log : "");
     if (found)
         printf("-- found:\n%s-- after a clean run:\n%s", found, subject->state);
@@ -146,16 +127,14 @@ static const char *judge(
 static void try_one(const void *context, unsigned long n, const char *folder)
 {
     const struct subject *subject = context;
-    struct trial trial = {.subject = subject, .plan = plan_of(subject->kind)};
-    char *template = trial_inside(subject->folder, "template");
+    struct trial trial = {.subject = subject, .plan = subject->kind->plan};
     char *found = NULL, *log;
     const char *wrong;
     int end;
 
     trial.plan.first = n;
-    trial.report = trial_shared(sizeof *trial.report);
-    trial_copy(template, folder);
-    free(template);
+    trial.report = program_shared(sizeof *trial.report);
+    trial_begin(subject->folder, folder);
     end = trial_fork(folder, act, &trial);
     log = trial_read(folder, "log");
     atomic_fetch_add(&subject->tally->trials, 1);
@@ -172,7 +151,7 @@ static void try_one(const void *context, unsigned long n, const char *folder)
         show(&trial, n, log, end, wrong, found);
     free(log);
     free(found);
-    trial_unshared(trial.report, sizeof *trial.report);
+    program_unshared(trial.report, sizeof *trial.report);
 }
 
 /* ---- a subject ---- */
@@ -180,13 +159,13 @@ static void try_one(const void *context, unsigned long n, const char *folder)
 /* The number of calls of a clean run, whose state is kept; 0: it failed. */
 static unsigned long begin(struct subject *subject)
 {
-    struct trial trial = {.subject = subject, .plan = plan_of(subject->kind)};
+    struct trial trial = {.subject = subject, .plan = subject->kind->plan};
     char *template = trial_inside(subject->folder, "template");
     char *clean = trial_inside(subject->folder, "clean");
     unsigned long count = 0;
     int end;
 
-    trial.report = trial_shared(sizeof *trial.report);
+    trial.report = program_shared(sizeof *trial.report);
     trial_copy("/var/empty", template);
     if (scene_prepare(subject->scene, template)) {
         trial_copy(template, clean);
@@ -205,12 +184,11 @@ static unsigned long begin(struct subject *subject)
 }
 
 /* n > 0: that call alone. */
-static void examine(const struct scene *scene,
-    const struct kind_of_failure *kind, unsigned long share, unsigned long seed,
-    unsigned long n)
+static void examine(const struct scene *scene, const struct io_kind *kind,
+    unsigned long share, unsigned long seed, unsigned long n)
 {
     struct subject subject = {.scene = scene, .kind = kind};
-    struct tally *tally = subject.tally = trial_shared(sizeof *tally);
+    struct tally *tally = subject.tally = program_shared(sizeof *tally);
     time_t started = time(NULL);
     unsigned long count;
 
@@ -247,7 +225,7 @@ static void check_names(const char *scene_name, const char *kind_name)
     if (scene_name && (!scene || !scene->again[0])) {
         (void)fprintf(stderr, "faults: there is no scene '%s'%s\n", scene_name,
             scene ? " that writes" : "");
-        exit(EXIT_USAGE);
+        exit(PROGRAM_USAGE);
     }
     while (
         kind_name && at < KIND_COUNT && strcmp(KINDS[at].name, kind_name) != 0)
@@ -255,18 +233,16 @@ static void check_names(const char *scene_name, const char *kind_name)
     if (at == KIND_COUNT) {
         (void)fprintf(
             stderr, "faults: there is no kind of failure '%s'\n", kind_name);
-        exit(EXIT_USAGE);
+        exit(PROGRAM_USAGE);
     }
 }
 
 int main(int argc, char **argv)
 {
-    unsigned long share = argc > 1 ? strtoul(argv[1], NULL, 10) : 1;
+    unsigned long share = trial_share(argc, argv);
     unsigned long n = argc > 4 ? strtoul(argv[4], NULL, 10) : 0;
     unsigned long seed = (unsigned long)time(NULL);
 
-    if (share == 0)
-        share = 1;
     check_names(argc > 2 ? argv[2] : NULL, argc > 3 ? argv[3] : NULL);
     setenv("FAULTS_AZURE", "AccountName=a;AccountKey=a2V5", 1);
     for (size_t i = 0; i < SCENE_COUNT; i++)

@@ -25,19 +25,17 @@
 #include "tests/faults/state.h"
 #include "tests/faults/trial.h"
 #include "tests/support/folder.h"
+#include "tests/support/program.h"
 #include "worker/store/embedded/embedded.h"
 #include "worker/store/store.h"
 
-#define EXIT_AGAIN 75
 #define EXIT_LIED 98 /* a child's: a read was not what writes had said */
-#define SHOWN_MAX 3
 #define FILE_NAME "store.db"
 #define TABLE "Things"
 #define QUEUE "things"
 #define PARTITIONS 8 /* each one request */
 #define ENTITIES 3   /* of a request */
 #define MESSAGES 3
-#define FEW 32 /* so many calls are all tried, whatever the share */
 #define WRITES IO_SET(IO_WRITE)
 
 /* What became of one request. */
@@ -58,18 +56,13 @@ struct trial {
     struct memory *memory;
 };
 
-static const struct kind_of_failure {
-    const char *name;
-    unsigned calls;
-    unsigned long count; /* 0: all from then on */
-    bool full;
-} KINDS[] = {
-    {"one fails", IO_ALL, 1, false},
-    {"some fail", IO_ALL, 5, false},
-    {"all fail", IO_ALL, 0, false},
-    {"a sync fails", IO_SET(IO_SYNC), 1, false},
-    {"full once", WRITES, 1, true},
-    {"full for ever", WRITES, 0, true},
+static const struct io_kind KINDS[] = {
+    {"one fails", {.calls = IO_ALL, .count = 1}},
+    {"some fail", {.calls = IO_ALL, .count = 5}},
+    {"all fail", {.calls = IO_ALL}},
+    {"a sync fails", {.calls = IO_SET(IO_SYNC), .count = 1}},
+    {"full once", {.calls = WRITES, .count = 1, .full = true}},
+    {"full for ever", {.calls = WRITES, .full = true}},
 };
 
 #define KIND_COUNT (sizeof(KINDS) / sizeof(KINDS[0]))
@@ -327,44 +320,32 @@ static int look(void *context)
 /* ---- trials ---- */
 
 struct subject {
-    const struct kind_of_failure *kind;
+    const struct io_kind *kind;
     const char *what;
     char folder[FOLDER_BYTES];
     atomic_ulong *wrong; /* shared */
     atomic_ulong *trials;
 };
 
-static struct io_plan plan_of(const struct kind_of_failure *kind)
-{
-    return (struct io_plan){
-        .calls = kind->calls, .count = kind->count, .full = kind->full};
-}
-
 static void show(const struct subject *subject, const struct trial *trial,
     int end, const char *when)
 {
     if (atomic_fetch_add(subject->wrong, 1) < SHOWN_MAX)
-        printf("FAILED  %s, %s, call %lu (%s; %lu failed, %lu of them fsyncs): "
-               "%s %s: %s\n",
-            subject->what, subject->kind->name, trial->plan.first,
-            io_call_name(
-                (enum io_call)atomic_load(&trial->memory->report.last)),
-            atomic_load(&trial->memory->report.failed),
-            atomic_load(&trial->memory->report.syncs_failed),
-            trial_end_name(end), when, trial->memory->lie);
+        printf("FAILED  %s, %s, call %lu (%s): %s %s: %s\n", subject->what,
+            subject->kind->name, trial->plan.first,
+            io_report_text(&trial->memory->report), trial_end_name(end), when,
+            trial->memory->lie);
 }
 
 static void try_one(const void *context, unsigned long n, const char *folder)
 {
     const struct subject *subject = context;
-    struct trial trial = {.plan = plan_of(subject->kind)};
-    char *template = trial_inside(subject->folder, "template");
+    struct trial trial = {.plan = subject->kind->plan};
     int end, expected;
 
     trial.plan.first = n;
-    trial.memory = trial_shared(sizeof *trial.memory);
-    trial_copy(template, folder);
-    free(template);
+    trial.memory = program_shared(sizeof *trial.memory);
+    trial_begin(subject->folder, folder);
     end = trial_fork(folder, act, &trial);
     expected =
         atomic_load(&trial.memory->report.syncs_failed) > 0 ? EXIT_AGAIN : 0;
@@ -373,7 +354,7 @@ static void try_one(const void *context, unsigned long n, const char *folder)
         show(subject, &trial, end, "while they failed");
     else if ((end = trial_fork(folder, look, trial.memory)) != 0)
         show(subject, &trial, end, "afterwards");
-    trial_unshared(trial.memory, sizeof *trial.memory);
+    program_unshared(trial.memory, sizeof *trial.memory);
 }
 
 /* A file with entities of another table, enough for trees of some height. */
@@ -388,19 +369,19 @@ static int fill(void *context)
     return 0;
 }
 
-static void examine(const struct kind_of_failure *kind, bool is_new,
+static void examine(const struct io_kind *kind, bool is_new,
     unsigned long share, unsigned long seed)
 {
     struct subject subject = {
         .kind = kind, .what = is_new ? "a new file" : "a file in use"};
-    struct trial clean = {.plan = plan_of(kind)};
+    struct trial clean = {.plan = kind->plan};
     time_t started = time(NULL);
     char *template, *folder;
     unsigned long calls = 0;
 
-    subject.wrong = trial_shared(sizeof *subject.wrong);
-    subject.trials = trial_shared(sizeof *subject.trials);
-    clean.memory = trial_shared(sizeof *clean.memory);
+    subject.wrong = program_shared(sizeof *subject.wrong);
+    subject.trials = program_shared(sizeof *subject.trials);
+    clean.memory = program_shared(sizeof *clean.memory);
     folder_make(subject.folder, "tableward-faults");
     template = trial_inside(subject.folder, "template");
     folder = trial_inside(subject.folder, "clean");
@@ -433,12 +414,12 @@ static void examine(const struct kind_of_failure *kind, bool is_new,
 
 int main(int argc, char **argv)
 {
-    unsigned long share = argc > 1 ? strtoul(argv[1], NULL, 10) : 1;
+    unsigned long share = trial_share(argc, argv);
     unsigned long seed = (unsigned long)time(NULL);
 
     for (size_t k = 0; k < KIND_COUNT; k++) {
-        examine(&KINDS[k], true, share > 0 ? share : 1, seed);
-        examine(&KINDS[k], false, share > 0 ? share : 1, seed);
+        examine(&KINDS[k], true, share, seed);
+        examine(&KINDS[k], false, share, seed);
     }
     printf("faults: %lu trials of what the store says (SHARE=%lu), %lu wrong\n",
         total_trials, share, total_wrong);

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/direct.h"
 #include "worker/base/buf.h"
 #include "worker/run/ledger.h"
-#include "worker/store/embedded/embedded.h"
 #include "worker/store/store.h"
 
 #define LINE_MAX_BYTES (4 * 1024 * 1024)
@@ -19,14 +19,6 @@
 /* Those of the scenes; a queue that is not there counts as empty. */
 static const char *const QUEUES[] = {
     "work", "channels", "work-poison", "channels-poison"};
-
-static void must(enum tw_err code, const struct exchange *exchange)
-{
-    if (code == TW_OK)
-        return;
-    (void)fprintf(stderr, "state: %s\n", exchange->err.text);
-    exit(2);
-}
 
 /* Of a run only how it stands: the rest tells of how it came there. */
 static void print_run(const struct entity *entity)
@@ -43,51 +35,20 @@ static void print_run(const struct entity *entity)
     ledger_run_done(&run);
 }
 
-static void print_entity(const char *table, const struct entity *entity)
+static bool print_entity(
+    void *ctx, const char *table, const struct entity *entity)
 {
     struct buf line;
 
     if (strcmp(table, LEDGER_TABLE) == 0) {
         print_run(entity);
-        return;
+        return true;
     }
     buf_init(&line, LINE_MAX_BYTES);
     entity_write(entity, &line);
     printf("%s %s\n", table, buf_text(&line));
     buf_done(&line);
-}
-
-static void print_table(struct store *store, const char *table)
-{
-    struct scan_request request = {.table = table};
-    struct exchange exchange = {.deadline = NULL};
-    struct page page;
-
-    page_init(&page);
-    do {
-        must(store_scan(store, &exchange, &request, &page), &exchange);
-        for (size_t i = 0; i < page.count; i++)
-            print_entity(table, &page.entities[i]);
-        request.from = page.next;
-    } while (page.next.more);
-    page_done(&page);
-}
-
-static void print_tables(struct store *store)
-{
-    struct exchange exchange = {.deadline = NULL};
-    struct page page;
-    char name[80];
-
-    page_init(&page);
-    must(store_list_tables(store, &exchange, (struct continuation){0}, &page),
-        &exchange);
-    for (size_t i = 0; i < page.count; i++) {
-        (void)snprintf(name, sizeof name, "%.*s",
-            SLICE_ARG(page.entities[i].partition_key));
-        print_table(store, name);
-    }
-    page_done(&page);
+    return true;
 }
 
 static int by_text(const void *a, const void *b)
@@ -121,24 +82,12 @@ static void print_poison(struct store *store, const char *queue)
 
 static void print_queue(struct store *store, const char *queue)
 {
-    struct exchange exchange = {.deadline = NULL};
-    int64_t count = 0;
+    int64_t count = direct_messages(store, queue);
 
     if (strstr(queue, "poison"))
         print_poison(store, queue);
-    else if (store_queue_count(store, &exchange, queue, &count) == TW_OK)
+    else if (count >= 0)
         printf("%s: %s\n", queue, count > 0 ? "messages" : "empty");
-}
-
-static struct store *open_file(const char *file)
-{
-    struct store *store = NULL;
-    struct err err;
-
-    if (embedded_open("state", file, &store, &err) == TW_OK)
-        return store;
-    (void)fprintf(stderr, "state: %s\n", err.text);
-    exit(2);
 }
 
 /* ---- the file itself ---- */
@@ -209,9 +158,9 @@ static void print_archive(void)
 
 int state_print(void *context)
 {
-    struct store *store = open_file(context);
+    struct store *store = direct_open("state", context);
 
-    print_tables(store);
+    (void)direct_each_table(store, print_entity, NULL);
     for (size_t i = 0; i < sizeof(QUEUES) / sizeof(QUEUES[0]); i++)
         print_queue(store, QUEUES[i]);
     store_close(store);
@@ -223,14 +172,8 @@ int state_print(void *context)
 
 void state_put(const char *file, const char *queue, const char *text)
 {
-    struct store *store = open_file(file);
-    struct exchange exchange = {.deadline = NULL};
-    struct messages put;
+    struct store *store = direct_open("state", file);
 
-    messages_init(&put);
-    must(store_queue_create(store, &exchange, queue), &exchange);
-    must(store_queue_put(store, &exchange, queue, slice_of(text), 0, &put),
-        &exchange);
-    messages_done(&put);
+    direct_put(store, queue, text);
     store_close(store);
 }

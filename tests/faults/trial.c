@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Children, folders and files of trials. Nothing here uses the product before
- * the fork: a mistake of the bench itself ends it by trial_die(). */
+ * the fork: a mistake of the bench itself ends it by program_die(). */
 #include "tests/faults/trial.h"
 
 #include <dirent.h>
@@ -8,23 +8,24 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/support/fast_platform.h"
 #include "tests/support/folder.h"
+#include "tests/support/program.h"
 #include "worker/cli/command.h"
 
 #define STREAMS 2
 #define WORDS_MAX 16
 #define BLOCK_BYTES 65536
 
-static _Noreturn void die(const char *what)
+unsigned long trial_share(int argc, char **argv)
 {
-    perror(what);
-    exit(1);
+    unsigned long share = argc > 1 ? strtoul(argv[1], NULL, 10) : 1;
+
+    return share > 0 ? share : 1;
 }
 
 /* ---- children ---- */
@@ -34,14 +35,14 @@ static void redirect(const char *name, int flags, int to)
     int fd = open(name, flags | O_CLOEXEC, 0600);
 
     if (fd < 0 || dup2(fd, to) < 0)
-        die(name);
+        program_die(name);
     close(fd);
 }
 
 static void enter(const char *folder)
 {
     if (chdir(folder) != 0 || setenv("TMPDIR", folder, 1) != 0)
-        die(folder);
+        program_die(folder);
     redirect(
         access("in", F_OK) == 0 ? "in" : "/dev/null", O_RDONLY, STDIN_FILENO);
     redirect("out", O_WRONLY | O_CREAT | O_TRUNC, STDOUT_FILENO);
@@ -51,19 +52,14 @@ static void enter(const char *folder)
 
 int trial_fork(const char *folder, int (*body)(void *context), void *context)
 {
+    pid_t child = program_fork();
     int status;
-    pid_t child;
 
-    (void)fflush(NULL);
-    child = fork();
-    if (child < 0)
-        die("fork");
     if (child == 0) {
         enter(folder);
         _exit(body(context));
     }
-    if (waitpid(child, &status, 0) != child)
-        die("waitpid");
+    status = program_wait(child);
     return WIFSIGNALED(status) ? TRIAL_SIGNAL(WTERMSIG(status))
                                : WEXITSTATUS(status);
 }
@@ -109,13 +105,11 @@ void trial_sweep(const char *folder, unsigned long count, unsigned long share,
 {
     unsigned long step = share < count ? share : count;
     pid_t children[STREAMS];
-    int status;
 
-    (void)fflush(NULL);
     for (unsigned i = 0; i < STREAMS; i++) {
         char *own = trial_inside(folder, i == 0 ? "stream0" : "stream1");
 
-        children[i] = fork();
+        children[i] = program_fork();
         for (unsigned long n = 1 + seed % step + i * step;
              children[i] == 0 && n <= count; n += STREAMS * step)
             one(context, n, own);
@@ -126,25 +120,8 @@ void trial_sweep(const char *folder, unsigned long count, unsigned long share,
         }
     }
     for (unsigned i = 0; i < STREAMS; i++)
-        if (children[i] < 0 || waitpid(children[i], &status, 0) < 0 ||
-            status != 0)
-            die("a stream of trials ended early");
-}
-
-void *trial_shared(size_t bytes)
-{
-    void *at = mmap(
-        NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-
-    if (at == MAP_FAILED)
-        die("mmap");
-    return at;
-}
-
-void trial_unshared(void *at, size_t bytes)
-{
-    if (munmap(at, bytes) != 0)
-        die("munmap");
+        if (program_wait(children[i]) != 0)
+            program_die("a stream of trials ended early");
 }
 
 /* ---- folders ---- */
@@ -154,7 +131,7 @@ char *trial_inside(const char *folder, const char *name)
     char *path;
 
     if (asprintf(&path, "%s/%s", folder, name) < 0)
-        die("asprintf");
+        program_die("asprintf");
     return path;
 }
 
@@ -188,10 +165,10 @@ static void copy_file(const char *from, const char *to)
     int out = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 
     if (in < 0 || out < 0)
-        die(to);
+        program_die(to);
     while ((got = read(in, block, sizeof block)) > 0)
         if (write(out, block, (size_t)got) != got)
-            die(to);
+            program_die(to);
     close(in);
     close(out);
 }
@@ -214,9 +191,17 @@ void trial_copy(const char *from, const char *to)
 
     folder_remove(to);
     if (!name || mkdir(to, 0700) != 0)
-        die(to);
+        program_die(to);
     visit(from, copy_one, name);
     free(name);
+}
+
+void trial_begin(const char *subject, const char *to)
+{
+    char *template = trial_inside(subject, "template");
+
+    trial_copy(template, to);
+    free(template);
 }
 
 void trial_write(const char *folder, const char *name, const char *text)
@@ -225,7 +210,7 @@ void trial_write(const char *folder, const char *name, const char *text)
     FILE *file = fopen(path, "we");
 
     if (!file || fputs(text, file) == EOF || fclose(file) != 0)
-        die(path);
+        program_die(path);
     free(path);
 }
 

@@ -12,6 +12,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define EXIT_NO_STORE 69
+#define EXIT_AGAIN 75
+#define SHOWN_MAX 3 /* failures that are told in full */
+#define FEW 32      /* so many calls are all tried, whatever the share */
+
+/* trial_share: SHARE of a command line: its first argument; 1 without. */
+unsigned long trial_share(int argc, char **argv);
+
 /* Beyond this a child ends by SIGALRM, and counts as one that hangs. */
 #define TRIAL_LIMIT_S 60
 
@@ -36,9 +44,10 @@ int trial_command(const char *line);
 void trial_later(int64_t ahead_ms);
 
 /* trial_inside: the name of an entry in a folder; owned. trial_copy: to becomes
- * like from. */
+ * like from. trial_begin: the same, from `template` in the subject's folder. */
 char *trial_inside(const char *folder, const char *name);
 void trial_copy(const char *from, const char *to);
+void trial_begin(const char *subject, const char *to);
 
 /* trial_write, trial_read: a whole file; text that was read is owned. NULL: it
  * is not there. */
@@ -55,11 +64,6 @@ void trial_sweep(const char *folder, unsigned long count, unsigned long share,
     unsigned long seed,
     void (*one)(const void *context, unsigned long n, const char *folder),
     const void *context);
-
-/* trial_shared: zeroed memory that children share with their parents;
- * trial_unshared gives it back. */
-void *trial_shared(size_t bytes);
-void trial_unshared(void *at, size_t bytes);
 
 /* trial_end_name: "exit 75", "SIGSEGV"; lives until the next call. */
 const char *trial_end_name(int end);

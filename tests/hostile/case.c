@@ -13,10 +13,9 @@
 #include <unistd.h>
 
 #include "tests/hostile/server.h"
+#include "tests/support/direct.h"
 #include "worker/base/arena.h"
-#include "worker/base/buf.h"
 #include "worker/base/platform.h"
-#include "worker/store/embedded/embedded.h"
 #include "worker/store/store.h"
 
 #define OUTPUT_MAX (256 * 1024)
@@ -97,22 +96,9 @@ static void write_files(const struct row *row, int port)
 
 /* ---- the embedded store ---- */
 
-static void must(bool good, const char *what, const struct err *err)
-{
-    if (good)
-        return;
-    fprintf(stderr, "hostile: %s: %s\n", what, err->text);
-    exit(99);
-}
-
 static struct store *open_main(void)
 {
-    struct store *store;
-    struct err err;
-
-    must(embedded_open("main", "main.db", &store, &err) == TW_OK, "main.db",
-        &err);
-    return store;
+    return direct_open("main", "main.db");
 }
 
 static char *text_of(const struct piece *piece)
@@ -128,46 +114,23 @@ static char *text_of(const struct piece *piece)
 
 static void plant_entity(struct store *store, const struct plant *plant)
 {
-    struct exchange exchange = {.deadline = NULL};
-    struct batch_result *result = malloc(sizeof(*result));
-    struct operation operation = {.type = OPERATION_INSERT};
-    struct batch batch = {plant->table, &operation, 1};
     char *properties = text_of(&plant->text);
     struct arena arena;
-    struct buf json;
+    struct entity entity;
+    struct slice json;
     struct err err = {""};
 
     arena_init(&arena);
-    buf_init(&json, 1024 * 1024);
-    buf_add_format(&json, "{%s}", properties);
-    must(entity_parse(buf_slice(&json), false, &arena, &operation.entity, NULL,
-             &err) == TW_OK,
-        "a planted entity", &err);
-    operation.entity.partition_key = slice_of(plant->partition_key);
-    operation.entity.row_key = slice_of(plant->row_key);
-    must(store_create_table(store, &exchange, plant->table) == TW_OK,
-        "a planted table", &exchange.err);
-    must(store_batch(store, &exchange, &batch, result) == TW_OK,
-        "a planted entity", &exchange.err);
-    buf_done(&json);
+    json = arena_format(&arena, "{%s}", properties);
+    if (entity_parse(json, false, &arena, &entity, NULL, &err) != TW_OK) {
+        fprintf(stderr, "hostile: a planted entity: %s\n", err.text);
+        exit(99);
+    }
+    entity.partition_key = slice_of(plant->partition_key);
+    entity.row_key = slice_of(plant->row_key);
+    direct_insert(store, plant->table, &entity);
     arena_done(&arena);
     free(properties);
-    free(result);
-}
-
-static void plant_message(
-    struct store *store, const char *queue, const char *text)
-{
-    struct exchange exchange = {.deadline = NULL};
-    struct messages messages;
-
-    messages_init(&messages);
-    must(store_queue_create(store, &exchange, queue) == TW_OK, "a queue",
-        &exchange.err);
-    must(store_queue_put(
-             store, &exchange, queue, slice_of(text), 0, &messages) == TW_OK,
-        "a message", &exchange.err);
-    messages_done(&messages);
 }
 
 static void plant_all(const struct row *row)
@@ -187,7 +150,7 @@ static void plant_all(const struct row *row)
         char *text = text_of(&plant->text);
 
         if (plant->queue != NULL)
-            plant_message(store, plant->queue, text);
+            direct_put(store, plant->queue, text);
         else if (plant->table != NULL)
             plant_entity(store, plant);
         free(text);
@@ -195,22 +158,15 @@ static void plant_all(const struct row *row)
     if (row->is_worker) {
         plant_entity(store, &parent);
         plant_entity(store, &child);
-        plant_message(store, "other", "z");
+        direct_put(store, "other", "z");
     }
     store_close(store);
 }
 
 static bool other_is_done(struct store *store)
 {
-    struct exchange exchange = {.deadline = NULL};
-    struct page page;
-    enum tw_err code;
-
-    page_init(&page);
-    code = store_get(
-        store, &exchange, "Channels", slice_of("z"), slice_of(""), &page);
-    page_done(&page);
-    return code == TW_NOT_FOUND;
+    return direct_get(store, "Channels", slice_of("z"), slice_of(""), NULL) ==
+           TW_NOT_FOUND;
 }
 
 /* ---- the program ---- */

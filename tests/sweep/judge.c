@@ -100,47 +100,26 @@ char *judge_text(const struct entity *entity)
     return buf_take(&text);
 }
 
-static bool visit_table(struct store *store, const char *table,
-    struct judge_visitor *visitor, struct err *err)
+static bool see(void *ctx, const char *table, const struct entity *entity)
 {
-    struct scan_request request = {.table = table};
-    struct exchange exchange = {0};
-    struct page page;
-    bool good = true;
+    struct judge_visitor *visitor = ctx;
 
-    page_init(&page);
-    do {
-        if (store_scan(store, &exchange, &request, &page) != TW_OK)
-            good = judge_wrong(err, "%s: %s", table, exchange.err.text);
-        for (size_t i = 0; good && i < page.count; i++)
-            good = visitor->visit(visitor, table, &page.entities[i], err);
-        request.from = page.next;
-    } while (good && page.next.more);
-    page_done(&page);
-    return good;
+    return strcmp(table, LEDGER_TABLE) == 0 ||
+           visitor->visit(visitor, table, entity, visitor->err);
 }
 
 bool judge_visit(
     struct store *store, struct judge_visitor *visitor, struct err *err)
 {
-    struct exchange exchange = {0};
-    struct page tables;
-    bool good = true;
+    visitor->err = err;
+    return direct_each_table(store, see, visitor);
+}
 
-    page_init(&tables);
-    if (store_list_tables(
-            store, &exchange, (struct continuation){0}, &tables) != TW_OK)
-        good = judge_wrong(err, "%s", exchange.err.text);
-    for (size_t i = 0; good && i < tables.count; i++) {
-        char *table = mem_text(tables.entities[i].partition_key.at,
-            tables.entities[i].partition_key.len);
-
-        if (strcmp(table, LEDGER_TABLE) != 0)
-            good = visit_table(store, table, visitor, err);
-        mem_free(table);
-    }
-    page_done(&tables);
-    return good;
+bool judge_wrong_at(struct err *err, const char *table,
+    const struct entity *entity, const char *what)
+{
+    return judge_wrong(
+        err, "%s: %.*s/%.*s %s", table, ENTITY_KEYS(entity), what);
 }
 
 static bool remember(struct judge_visitor *visitor, const char *table,
@@ -149,8 +128,7 @@ static bool remember(struct judge_visitor *visitor, const char *table,
     size_t at = judge_find(visitor->stage, table, entity);
 
     if (at == visitor->stage->count)
-        return judge_wrong(
-            err, "%s has an entity that nobody put there", table);
+        return judge_wrong_at(err, table, entity, "was put there by nobody");
     visitor->stage->list[at].was = judge_text(entity);
     return true;
 }
@@ -206,16 +184,12 @@ static bool look(struct judge_visitor *visitor, const char *table,
     bool good;
 
     if (at == scene->stage->count)
-        return judge_wrong(err, "%s has %.*s/%.*s, which nobody put there",
-            table, SLICE_ARG(entity->partition_key),
-            SLICE_ARG(entity->row_key));
+        return judge_wrong_at(err, table, entity, "was put there by nobody");
     visitor->seen[at] = true;
     text = judge_text(entity);
     good = is_as_it_may_be(scene, known, text);
     mem_free(text);
-    return good ||
-           judge_wrong(err, "%s: %.*s/%.*s was changed", table,
-               SLICE_ARG(entity->partition_key), SLICE_ARG(entity->row_key));
+    return good || judge_wrong_at(err, table, entity, "was changed");
 }
 
 static bool judge_one(const struct scene *scene, const bool *seen, size_t at,
@@ -234,11 +208,7 @@ static bool judge_one(const struct scene *scene, const bool *seen, size_t at,
     else if (!spared && seen[at] && each->parent != NO_PARENT &&
              !seen[each->parent])
         what = "is still there, and its parent is gone";
-    if (!what)
-        return true;
-    return judge_wrong(err, "%s: %.*s/%.*s %s", each->table,
-        SLICE_ARG(each->entity.partition_key), SLICE_ARG(each->entity.row_key),
-        what);
+    return !what || judge_wrong_at(err, each->table, &each->entity, what);
 }
 
 /* ---- the archive ---- */
@@ -337,10 +307,9 @@ static bool judge_archive(
         if (seen[i] || is_spared(scene, each) || (each->later && !scene->acted))
             continue;
         if (!last[i] || strcmp(last[i], properties_of(each->was)) != 0)
-            good =
-                judge_wrong(err, "%s: %.*s/%.*s is gone and %s in the archive",
-                    each->table, SLICE_ARG(each->entity.partition_key),
-                    SLICE_ARG(each->entity.row_key), last[i] ? "other" : "not");
+            good = judge_wrong_at(err, each->table, &each->entity,
+                last[i] ? "is gone and other in the archive"
+                        : "is gone and not in the archive");
     }
     for (size_t i = 0; i < count; i++)
         mem_free(last[i]);
@@ -366,17 +335,43 @@ static bool judge_tables(const struct scene *scene, bool over, struct err *err)
 
 /* ---- ledger and queues ---- */
 
-int64_t judge_messages(struct store *store, const char *queue)
+bool judge_read_run(const struct scene *scene, const char *job, const char *id,
+    struct ledger_run *ret, struct err *err)
 {
     struct exchange exchange = {0};
-    int64_t count = 0;
+    enum tw_err code =
+        ledger_get(scene->store, &exchange, slice_of(job), slice_of(id), ret);
 
-    if (store_queue_count(store, &exchange, queue, &count) != TW_OK)
-        return -1;
-    return count;
+    return code == TW_OK || code == TW_NOT_FOUND ||
+           judge_wrong(err, "%s", exchange.err.text);
 }
 
-enum ledger_state judge_wanted_end(
+bool judge_run(const struct scene *scene, const char *job,
+    struct ledger_run *ret, struct err *err)
+{
+    if (!judge_read_run(scene, job, SWEEP_ID, ret, err))
+        return false;
+    return !judge_needs_message(ret) ||
+           direct_messages(scene->store, SWEEP_QUEUE) >= 1 ||
+           judge_wrong(err, "the message is gone, and the run is %s",
+               ledger_state_name(ret->state));
+}
+
+bool judge_queues(const struct scene *scene, int64_t copies, struct err *err)
+{
+    int64_t poison =
+        direct_messages(scene->store, SWEEP_QUEUE SETUP_POISON_SUFFIX);
+
+    if (direct_messages(scene->store, SWEEP_QUEUE) != 0)
+        return judge_wrong(err, "the queue still holds a message");
+    /* One that was killed before it knew of its copy: the next makes another.
+     */
+    return (poison >= copies && poison <= copies + copies * scene->killed) ||
+           judge_wrong(err, "the poison queue holds %lld messages, not %lld",
+               (long long)poison, (long long)copies);
+}
+
+static enum ledger_state wanted_end(
     const struct scene *scene, const struct ledger_run *run)
 {
     if (scene->scenario->control != SWEEP_CANCEL)
@@ -434,13 +429,10 @@ bool judge_no_marker(
     return good;
 }
 
-static bool judge_end(
-    const struct scene *scene, const struct ledger_run *run, struct err *err)
+bool judge_run_end(const struct scene *scene, const char *job,
+    const struct ledger_run *run, struct err *err)
 {
-    enum ledger_state end = judge_wanted_end(scene, run);
-    int64_t poison =
-        judge_messages(scene->store, SWEEP_QUEUE SETUP_POISON_SUFFIX);
-    int64_t copies = end == LEDGER_FAILED;
+    enum ledger_state end = wanted_end(scene, run);
 
     if (run->state != end)
         return judge_wrong(err, "the run is %s, not %s: %.*s",
@@ -448,38 +440,20 @@ static bool judge_end(
             SLICE_ARG(run->error));
     if (run->owner.len > 0)
         return judge_wrong(err, "the run that has ended has an owner");
-    if (judge_messages(scene->store, SWEEP_QUEUE) != 0)
-        return judge_wrong(err, "the queue still holds a message");
-    /* One that was killed before it knew of its copy: the next makes another.
-     */
-    if (poison < copies || poison > copies + copies * scene->killed)
-        return judge_wrong(err,
-            "the poison queue holds %lld messages, not %lld", (long long)poison,
-            (long long)copies);
-    return judge_counts(scene, run, err) &&
-           judge_no_marker(scene, SWEEP_JOB, err);
+    return judge_queues(scene, end == LEDGER_FAILED, err) &&
+           judge_no_marker(scene, job, err);
 }
 
 bool judge_cascade(const struct scene *scene, struct err *err)
 {
-    struct exchange exchange = {0};
     struct ledger_run run;
-    enum tw_err code;
-    bool good = true;
+    bool good;
 
     ledger_run_init(&run);
-    code = ledger_get(
-        scene->store, &exchange, slice_of(SWEEP_JOB), slice_of(SWEEP_ID), &run);
-    if (code != TW_OK && code != TW_NOT_FOUND)
-        good = judge_wrong(err, "%s", exchange.err.text);
-    else if (judge_needs_message(&run) &&
-             judge_messages(scene->store, SWEEP_QUEUE) < 1)
-        good = judge_wrong(err, "the message is gone, and the run is %s",
-            code == TW_OK ? ledger_state_name(run.state) : "unknown");
-    if (good)
-        good = judge_tables(scene, run.state == LEDGER_SUCCEEDED, err);
-    if (good && scene->ended)
-        good = judge_end(scene, &run, err);
+    good = judge_run(scene, SWEEP_JOB, &run, err) &&
+           judge_tables(scene, run.state == LEDGER_SUCCEEDED, err) &&
+           (!scene->ended || (judge_run_end(scene, SWEEP_JOB, &run, err) &&
+                                 judge_counts(scene, &run, err)));
     ledger_run_done(&run);
     return good;
 }

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 
+#include "tests/support/direct.h"
 #include "tests/sweep/scenario.h"
 #include "worker/base/err.h"
 
@@ -51,6 +52,10 @@ bool judge_carry(const struct scene *scene, struct err *err);
 
 #define judge_wrong(err, ...) (err_fail((err), TW_INVALID, __VA_ARGS__), false)
 
+/* judge_wrong_at: what is wrong with an entity: "is gone". false. */
+bool judge_wrong_at(struct err *err, const char *table,
+    const struct entity *entity, const char *what);
+
 /* judge_find: where the entity is in the stage; its count: nowhere. */
 size_t judge_find(
     const struct stage *stage, const char *table, const struct entity *entity);
@@ -67,22 +72,31 @@ struct judge_visitor {
     const struct scene *scene;
     bool *seen; /* by index into the stage */
     void *ctx;
+    struct err *err; /* judge_visit()'s */
 };
 
 /* judge_visit: every entity but the ledger's. */
 bool judge_visit(
     struct store *store, struct judge_visitor *visitor, struct err *err);
 
-/* judge_wanted_end: how the run has to end: as the scenario says; a run that a
- * person cancelled too late has succeeded. */
-enum ledger_state judge_wanted_end(
-    const struct scene *scene, const struct ledger_run *run);
+/* judge_read_run: of the ledger; one that is not there is queued. */
+bool judge_read_run(const struct scene *scene, const char *job, const char *id,
+    struct ledger_run *ret, struct err *err);
+
+/* judge_run: the same of the job's one run, SWEEP_ID: and while it needs its
+ * message, that is there. */
+bool judge_run(const struct scene *scene, const char *job,
+    struct ledger_run *ret, struct err *err);
+
+/* judge_run_end: at the end: the job's one run has ended as the scenario says
+ * (one that a person cancelled too late has succeeded); the queues and the
+ * index show it. judge_queues: no message, and in the poison queue so many. */
+bool judge_run_end(const struct scene *scene, const char *job,
+    const struct ledger_run *run, struct err *err);
+bool judge_queues(const struct scene *scene, int64_t copies, struct err *err);
 
 /* judge_needs_message: is the run neither ended nor paused? */
 bool judge_needs_message(const struct ledger_run *run);
-
-/* judge_messages: of a queue, hidden or not; -1: no such queue. */
-int64_t judge_messages(struct store *store, const char *queue);
 
 /* judge_no_marker: no run of the job is marked as open. */
 bool judge_no_marker(

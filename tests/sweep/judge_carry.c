@@ -6,7 +6,6 @@
 #include "tests/sweep/judge.h"
 #include "worker/base/buf.h"
 #include "worker/base/mem.h"
-#include "worker/run/setup.h"
 
 #define MARK "TablewardSource"
 
@@ -104,9 +103,7 @@ static bool look(struct judge_visitor *visitor, const char *table,
 
         mem_free(text);
         c->at_source[at] = same;
-        return same || judge_wrong(err, "%s: %.*s/%.*s was changed", table,
-                           SLICE_ARG(entity->partition_key),
-                           SLICE_ARG(entity->row_key));
+        return same || judge_wrong_at(err, table, entity, "was changed");
     }
     for (size_t i = 0; i < stage->count; i++)
         if (is_source(c, &stage->list[i]) && strcmp(table, table_of(c)) == 0 &&
@@ -114,8 +111,7 @@ static bool look(struct judge_visitor *visitor, const char *table,
             c->at_copy[i]++;
             return true;
         }
-    return judge_wrong(err, "%s: %.*s/%.*s is a copy of nothing", table,
-        SLICE_ARG(entity->partition_key), SLICE_ARG(entity->row_key));
+    return judge_wrong_at(err, table, entity, "is a copy of nothing");
 }
 
 /* What is in the way of a source's copy: an entity of the stage. */
@@ -149,9 +145,7 @@ static bool judge_one(struct carry *c, size_t at, struct err *err)
         else if (over && !taken && rules_of(c)->move && c->at_source[at])
             what = "is in both places after the end";
     }
-    return !what || judge_wrong(err, "%s: %.*s/%.*s %s", one->table,
-                        SLICE_ARG(one->entity.partition_key),
-                        SLICE_ARG(one->entity.row_key), what);
+    return !what || judge_wrong_at(err, one->table, &one->entity, what);
 }
 
 static bool judge_tables(struct carry *c, struct err *err)
@@ -164,48 +158,18 @@ static bool judge_tables(struct carry *c, struct err *err)
     return good;
 }
 
-static bool judge_end(const struct carry *c, struct err *err)
-{
-    const struct scene *scene = c->scene;
-    enum ledger_state end = judge_wanted_end(scene, &c->run);
-    int64_t poison =
-        judge_messages(scene->store, SWEEP_QUEUE SETUP_POISON_SUFFIX);
-    int64_t copies = end == LEDGER_FAILED;
-
-    if (c->run.state != end)
-        return judge_wrong(err, "the run is %s, not %s: %.*s",
-            ledger_state_name(c->run.state), ledger_state_name(end),
-            SLICE_ARG(c->run.error));
-    if (judge_messages(scene->store, SWEEP_QUEUE) != 0)
-        return judge_wrong(err, "the queue still holds a message");
-    if (poison < copies || poison > copies + copies * scene->killed)
-        return judge_wrong(err,
-            "the poison queue holds %lld messages, not %lld", (long long)poison,
-            (long long)copies);
-    return judge_no_marker(scene, SWEEP_CARRY, err);
-}
-
 bool judge_carry(const struct scene *scene, struct err *err)
 {
     struct carry c = {.scene = scene,
         .at_source = mem_alloc(scene->stage->count),
         .at_copy = mem_alloc(scene->stage->count)};
-    struct exchange exchange = {0};
-    enum tw_err outcome;
-    bool good = true;
+    bool good;
 
     arena_init(&c.arena);
     ledger_run_init(&c.run);
-    outcome = ledger_get(scene->store, &exchange, slice_of(SWEEP_CARRY),
-        slice_of(SWEEP_ID), &c.run);
-    if (outcome != TW_OK && outcome != TW_NOT_FOUND)
-        good = judge_wrong(err, "%s", exchange.err.text);
-    else if (judge_needs_message(&c.run) &&
-             judge_messages(scene->store, SWEEP_QUEUE) < 1)
-        good = judge_wrong(err, "the message is gone, and the run is %s",
-            outcome == TW_OK ? ledger_state_name(c.run.state) : "unknown");
-    good =
-        good && judge_tables(&c, err) && (!scene->ended || judge_end(&c, err));
+    good = judge_run(scene, SWEEP_CARRY, &c.run, err) &&
+           judge_tables(&c, err) &&
+           (!scene->ended || judge_run_end(scene, SWEEP_CARRY, &c.run, err));
     ledger_run_done(&c.run);
     arena_done(&c.arena);
     mem_free(c.at_source);

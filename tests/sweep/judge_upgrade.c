@@ -7,7 +7,6 @@
 #include "tests/support/upgrade_model.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
-#include "worker/run/setup.h"
 
 /* What may become of an entity. */
 struct future {
@@ -63,9 +62,7 @@ static bool look(struct judge_visitor *visitor, const char *table,
     bool untouched;
 
     if (at == stage->count)
-        return judge_wrong(err, "%s has %.*s/%.*s, which nobody put there",
-            table, SLICE_ARG(entity->partition_key),
-            SLICE_ARG(entity->row_key));
+        return judge_wrong_at(err, table, entity, "was put there by nobody");
     text = judge_text(entity);
     untouched = strcmp(text, stage->list[at].was) == 0;
     mem_free(text);
@@ -76,8 +73,7 @@ static bool look(struct judge_visitor *visitor, const char *table,
     if (untouched || j->contracted[at] ||
         (future->has_upgraded && is_upgraded(j, entity, future)))
         return true;
-    return judge_wrong(err, "%.*s/%.*s is between the versions",
-        SLICE_ARG(entity->partition_key), SLICE_ARG(entity->row_key));
+    return judge_wrong_at(err, table, entity, "is between the versions");
 }
 
 /* Has the run ended, with nothing left to do for it? */
@@ -101,9 +97,7 @@ static bool judge_one(const struct judgement *j, size_t at, struct err *err)
     else if (j->contract.state == LEDGER_SUCCEEDED && !j->contracted[at] &&
              future->has_contracted)
         what = "is not contracted, and the contract has succeeded";
-    return !what || judge_wrong(err, "%.*s/%.*s %s",
-                        SLICE_ARG(each->entity.partition_key),
-                        SLICE_ARG(each->entity.row_key), what);
+    return !what || judge_wrong_at(err, each->table, &each->entity, what);
 }
 
 static bool judge_tables(struct judgement *j, struct err *err)
@@ -119,25 +113,13 @@ static bool judge_tables(struct judgement *j, struct err *err)
 
 /* ---- ledger and queues ---- */
 
-/* Not known yet: an empty one, which is queued. */
-static bool read_run(const struct scene *scene, const char *id,
-    struct ledger_run *ret, struct err *err)
-{
-    struct exchange exchange = {0};
-    enum tw_err code = ledger_get(
-        scene->store, &exchange, slice_of(SWEEP_UPGRADE), slice_of(id), ret);
-
-    return code == TW_OK || code == TW_NOT_FOUND ||
-           judge_wrong(err, "%s", exchange.err.text);
-}
-
 static bool judge_messages_left(const struct judgement *j, struct err *err)
 {
     int64_t open = judge_needs_message(&j->upgrade);
 
     if (j->scene->scenario->contract)
         open += judge_needs_message(&j->contract);
-    return judge_messages(j->scene->store, SWEEP_QUEUE) >= open ||
+    return direct_messages(j->scene->store, SWEEP_QUEUE) >= open ||
            judge_wrong(err, "the message of a run that is open is gone");
 }
 
@@ -196,27 +178,12 @@ static bool judge_states(const struct judgement *j, struct err *err)
     return true;
 }
 
-static bool judge_queues(const struct judgement *j, struct err *err)
+static bool judge_end(const struct judgement *j, struct err *err)
 {
-    int64_t poison =
-        judge_messages(j->scene->store, SWEEP_QUEUE SETUP_POISON_SUFFIX);
     int64_t copies = (j->upgrade.state == LEDGER_FAILED) +
                      (j->contract.state == LEDGER_FAILED);
 
-    if (judge_messages(j->scene->store, SWEEP_QUEUE) != 0)
-        return judge_wrong(err, "the queue still holds a message");
-    /* One that was killed before it knew of its copy: the next makes another.
-     */
-    if (poison < copies || poison > copies + copies * j->scene->killed)
-        return judge_wrong(err,
-            "the poison queue holds %lld messages, not %lld", (long long)poison,
-            (long long)copies);
-    return true;
-}
-
-static bool judge_end(const struct judgement *j, struct err *err)
-{
-    return judge_states(j, err) && judge_queues(j, err) &&
+    return judge_states(j, err) && judge_queues(j->scene, copies, err) &&
            judge_counts(j, err) &&
            judge_no_marker(j->scene, SWEEP_UPGRADE, err);
 }
@@ -256,9 +223,11 @@ bool judge_upgrade(const struct scene *scene, struct err *err)
     bool good;
 
     begin(&judgement, scene);
-    good = read_run(scene, SWEEP_ID, &judgement.upgrade, err) &&
+    good = judge_read_run(
+               scene, SWEEP_UPGRADE, SWEEP_ID, &judgement.upgrade, err) &&
            (!scene->scenario->contract ||
-               read_run(scene, SWEEP_CONTRACT_ID, &judgement.contract, err)) &&
+               judge_read_run(scene, SWEEP_UPGRADE, SWEEP_CONTRACT_ID,
+                   &judgement.contract, err)) &&
            judge_messages_left(&judgement, err) &&
            judge_tables(&judgement, err) &&
            (!scene->ended || judge_end(&judgement, err));

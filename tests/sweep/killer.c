@@ -34,16 +34,6 @@ bool kill_point_named(const char *name, enum kill_point *ret)
     return false;
 }
 
-static struct killer *killer_of(struct store *store)
-{
-    return (struct killer *)store;
-}
-
-static struct store *inner_of(struct store *store)
-{
-    return killer_of(store)->inner;
-}
-
 void killer_note_end(struct killer *killer)
 {
     virtual_mask();
@@ -72,9 +62,8 @@ static void die_soon(void *arg)
 }
 
 /* A request sets out: which one it is. */
-static unsigned set_out(struct store *store)
+static unsigned set_out(struct killer *killer)
 {
-    struct killer *killer = killer_of(store);
     unsigned number = ++killer->words->requests;
 
     if (number == killer->signal_at)
@@ -86,27 +75,22 @@ static unsigned set_out(struct store *store)
     return number;
 }
 
-static enum tw_err come_back(
-    struct store *store, unsigned number, enum tw_err outcome)
+static void come_back(struct killer *killer, unsigned number)
 {
-    struct killer *killer = killer_of(store);
-
     if (number == killer->plan.request &&
         killer->plan.point == KILL_AFTER_COMMIT)
         die(killer);
     travel(killer);
     if (number == killer->plan.request)
         virtual_start(0, "reaper", die_soon, killer);
-    return outcome;
 }
 
 /*
  * A request that may change a table of the job sets out: see person.h. The
  * ledger and what is beside it may be written at any time.
  */
-static void check_may_write(struct store *store, const char *table)
+static void check_may_write(struct killer *killer, const char *table)
 {
-    struct killer *killer = killer_of(store);
     struct last_words *words = killer->words;
     int64_t late_ms = virtual_ms() - words->asked_ms - killer->effect_ms;
 
@@ -120,117 +104,33 @@ static void check_may_write(struct store *store, const char *table)
     _exit(1);
 }
 
-#define PASS(store, request)                                                   \
-    do {                                                                       \
-        unsigned number = set_out(store);                                      \
-                                                                               \
-        return come_back(store, number, request);                              \
-    } while (0)
-
-static enum tw_err create_table(
-    struct store *store, struct exchange *exchange, const char *table)
+static enum tw_err meet(struct interposed *self, struct exchange *exchange,
+    const struct store_request *request)
 {
-    check_may_write(store, table);
-    PASS(store, store_create_table(inner_of(store), exchange, table));
-}
+    struct killer *killer = (struct killer *)self;
+    struct store_request there = *request;
+    struct scan_request scan;
+    unsigned number;
+    enum tw_err outcome;
 
-static enum tw_err list_tables(struct store *store, struct exchange *exchange,
-    struct continuation from, struct page *ret)
-{
-    PASS(store, store_list_tables(inner_of(store), exchange, from, ret));
+    if (request->call == CALL_CREATE_TABLE || request->call == CALL_BATCH)
+        check_may_write(killer, request->name);
+    if (request->call == CALL_SCAN) { /* as an embedded store: no page ahead */
+        scan = *request->scan;
+        scan.follows = NULL;
+        there.scan = &scan;
+    }
+    number = set_out(killer);
+    outcome = request_send(self->inner, exchange, &there);
+    come_back(killer, number);
+    return outcome;
 }
-
-static enum tw_err scan(struct store *store, struct exchange *exchange,
-    const struct scan_request *request, struct page *ret)
-{
-    PASS(store, store_scan(inner_of(store), exchange, request, ret));
-}
-
-static enum tw_err get(struct store *store, struct exchange *exchange,
-    const char *table, struct slice partition_key, struct slice row_key,
-    struct page *ret)
-{
-    PASS(store, store_get(inner_of(store), exchange, table, partition_key,
-                    row_key, ret));
-}
-
-static enum tw_err batch(struct store *store, struct exchange *exchange,
-    const struct batch *operations, struct batch_result *ret)
-{
-    check_may_write(store, operations->table);
-    PASS(store, store_batch(inner_of(store), exchange, operations, ret));
-}
-
-static enum tw_err queue_create(
-    struct store *store, struct exchange *exchange, const char *queue)
-{
-    PASS(store, store_queue_create(inner_of(store), exchange, queue));
-}
-
-static enum tw_err queue_put(struct store *store, struct exchange *exchange,
-    const char *queue, struct slice text, int64_t hide_s, struct messages *ret)
-{
-    PASS(store,
-        store_queue_put(inner_of(store), exchange, queue, text, hide_s, ret));
-}
-
-static enum tw_err queue_get(struct store *store, struct exchange *exchange,
-    const char *queue, unsigned count, int64_t visibility_timeout_s,
-    struct messages *ret)
-{
-    PASS(store, store_queue_get(inner_of(store), exchange, queue, count,
-                    visibility_timeout_s, ret));
-}
-
-static enum tw_err queue_renew(struct store *store, struct exchange *exchange,
-    const char *queue, struct slice id, char *pop_receipt, int64_t hide_s)
-{
-    PASS(store, store_queue_renew(
-                    inner_of(store), exchange, queue, id, pop_receipt, hide_s));
-}
-
-static enum tw_err queue_delete(struct store *store, struct exchange *exchange,
-    const char *queue, struct slice id, struct slice pop_receipt)
-{
-    PASS(store,
-        store_queue_delete(inner_of(store), exchange, queue, id, pop_receipt));
-}
-
-static enum tw_err queue_peek(struct store *store, struct exchange *exchange,
-    const char *queue, unsigned count, struct messages *ret)
-{
-    PASS(store, store_queue_peek(inner_of(store), exchange, queue, count, ret));
-}
-
-static enum tw_err queue_count(struct store *store, struct exchange *exchange,
-    const char *queue, int64_t *ret)
-{
-    PASS(store, store_queue_count(inner_of(store), exchange, queue, ret));
-}
-
-static const struct store_ops OPS = {
-    .create_table = create_table,
-    .list_tables = list_tables,
-    .scan = scan,
-    .get = get,
-    .batch = batch,
-    .queue_create = queue_create,
-    .queue_put = queue_put,
-    .queue_get = queue_get,
-    .queue_renew = queue_renew,
-    .queue_delete = queue_delete,
-    .queue_peek = queue_peek,
-    .queue_count = queue_count,
-};
 
 void killer_init(struct killer *killer, struct store *inner, int64_t way_max_ms,
     struct kill_plan plan, struct last_words *words)
 {
-    *killer = (struct killer){.store = *inner,
-        .inner = inner,
-        .way_max_ms = way_max_ms,
-        .plan = plan,
-        .words = words};
-    killer->store.ops = &OPS;
+    *killer =
+        (struct killer){.way_max_ms = way_max_ms, .plan = plan, .words = words};
+    interposed_init(&killer->outer, inner->name, inner, meet);
     words->requests = 0;
 }

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "worker/store/store.h"
+#include "tests/support/interpose.h"
 
 enum kill_point {
     KILL_BEFORE_SEND,  /* it never reached the store                        */
@@ -43,8 +43,7 @@ struct last_words {
 };
 
 struct killer {
-    struct store store; /* first: the wrapper */
-    struct store *inner;
+    struct interposed outer; /* first: use &killer->outer.store */
     int64_t way_max_ms;
     struct kill_plan plan;
     struct last_words *words; /* borrowed */

@@ -10,6 +10,7 @@
 #include "config/problems.h"
 #include "config/yaml.h"
 #include "jobs/jobs.h"
+#include "tests/support/direct.h"
 #include "tests/support/virtual_platform.h"
 #include "tests/sweep/judge.h"
 #include "tests/sweep/person.h"
@@ -19,7 +20,6 @@
 #include "worker/base/text.h"
 #include "worker/run/consumer.h"
 #include "worker/run/setup.h"
-#include "worker/store/embedded/embedded.h"
 
 /* No life needs more. */
 #define LIMIT_MS ((int64_t)48 * 3600 * 1000)
@@ -27,47 +27,17 @@
 
 /* ---- the file ---- */
 
-static void __attribute__((noreturn)) give_up(const char *why)
-{
-    (void)fprintf(stderr, "sweep: %s\n", why);
-    exit(1);
-}
-
 static struct store *open_file(const char *folder)
 {
     static char path[128]; /* the store borrows it */
-    struct store *store;
-    struct err err;
 
     (void)snprintf(path, sizeof(path), "%s/store.db", folder);
-    if (embedded_open(SWEEP_STORE, path, &store, &err) != TW_OK)
-        give_up(err.text);
-    return store;
+    return direct_open(SWEEP_STORE, path);
 }
 
 static void put_entity(struct store *store, const struct sweep_entity *entity)
 {
-    struct operation operation = {OPERATION_INSERT, entity->entity};
-    struct batch batch = {entity->table, &operation, 1};
-    struct exchange exchange = {0};
-    struct batch_result result;
-
-    if (store_create_table(store, &exchange, entity->table) != TW_OK ||
-        store_batch(store, &exchange, &batch, &result) != TW_OK)
-        give_up(exchange.err.text);
-}
-
-static void put_message(struct store *store, const char *text)
-{
-    struct exchange exchange = {0};
-    struct messages put;
-
-    messages_init(&put);
-    if (store_queue_create(store, &exchange, SWEEP_QUEUE) != TW_OK ||
-        store_queue_put(
-            store, &exchange, SWEEP_QUEUE, slice_of(text), 0, &put) != TW_OK)
-        give_up(exchange.err.text);
-    messages_done(&put);
+    direct_insert(store, entity->table, &entity->entity);
 }
 
 void life_prepare(
@@ -85,7 +55,7 @@ void life_prepare(
         if (!stage->list[i].later)
             put_entity(store, &stage->list[i]);
     for (size_t i = 0; i < stage->message_count; i++)
-        put_message(store, stage->messages[i]);
+        direct_put(store, SWEEP_QUEUE, stage->messages[i]);
     judge_remember(stage, store);
     store_close(store);
     virtual_platform_end();
@@ -115,7 +85,7 @@ static void load(struct worker *worker)
     struct problems problems;
     struct yaml_node *root;
 
-    worker->store_list[0] = &worker->killer.store;
+    worker->store_list[0] = &worker->killer.outer.store;
     worker->store_names[0] = SWEEP_STORE;
     worker->stores = (struct job_stores){
         .count = 1, .names = worker->store_names, .stores = worker->store_list};

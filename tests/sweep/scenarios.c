@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "tests/support/direct.h"
 #include "tests/support/upgrade_model.h"
 #include "tests/sweep/judge.h"
 #include "worker/base/mem.h"
@@ -195,23 +196,15 @@ static void fill_late(struct stage *stage)
     ask(stage);
 }
 
-static enum tw_err get_channel(const struct scene *scene, struct page *ret)
+static enum tw_err get_channel(const struct scene *scene, struct page *to)
 {
-    struct exchange exchange = {0};
-
-    return store_get(scene->store, &exchange, "Channels", slice_of("Football"),
-        slice_of(""), ret);
+    return direct_get(
+        scene->store, "Channels", slice_of("Football"), slice_of(""), to);
 }
 
 static bool channel_is_gone(const struct scene *scene)
 {
-    struct page page;
-    bool is;
-
-    page_init(&page);
-    is = get_channel(scene, &page) == TW_NOT_FOUND;
-    page_done(&page);
-    return is;
+    return get_channel(scene, NULL) == TW_NOT_FOUND;
 }
 
 /* Has it a tombstone, younger than the last look? */
@@ -551,101 +544,91 @@ static const struct model_upgrade UPGRADE = {POSTS, MODEL_STEPS("fail")},
 #define ROW(NAME, CONFIGURATION, FILL, JUDGE, WAY_MAX_MS, END)                 \
     .name = NAME, .configuration = CONFIGURATION, .fill = FILL,                \
     .judge = JUDGE, .way_max_ms = WAY_MAX_MS, .end = END
+#define CASCADE(NAME, JOBS, FILL, WAY_MAX_MS)                                  \
+    ROW(NAME, WORKER JOBS, FILL, judge_cascade, WAY_MAX_MS, LEDGER_SUCCEEDED)
+#define UPGRADED(NAME, JOBS, FILL, WAY_MAX_MS, END)                            \
+    ROW(NAME, WORKER JOBS, FILL, judge_upgrade, WAY_MAX_MS, END)
+#define CARRIED(NAME, JOBS, FILL, WAY_MAX_MS, END)                             \
+    ROW(NAME, WORKER JOBS, FILL, judge_carry, WAY_MAX_MS, END)
 
 static const struct scenario SCENARIOS[] = {
-    {ROW("tiny", WORKER JOB FLAT AT_ONCE, fill_tiny, judge_cascade, FAST_MS,
-         LEDGER_SUCCEEDED),
-        .pairs = true},
-    {ROW("small", WORKER JOB FLAT AT_ONCE, fill_small, judge_cascade, FAST_MS,
-        LEDGER_SUCCEEDED)},
-    {ROW("small-twice", WORKER JOB FLAT AT_ONCE, fill_small_twice,
-        judge_cascade, FAST_MS, LEDGER_SUCCEEDED)},
-    {ROW("small-archive", WORKER JOB FLAT AT_ONCE ARCHIVE, fill_small,
-         judge_cascade, FAST_MS, LEDGER_SUCCEEDED),
+    {CASCADE("tiny", JOB FLAT AT_ONCE, fill_tiny, FAST_MS), .pairs = true},
+    {CASCADE("small", JOB FLAT AT_ONCE, fill_small, FAST_MS)},
+    {CASCADE("small-twice", JOB FLAT AT_ONCE, fill_small_twice, FAST_MS)},
+    {CASCADE("small-archive", JOB FLAT AT_ONCE ARCHIVE, fill_small, FAST_MS),
         .archived = true, .pairs = true},
-    {ROW("nested", WORKER JOB DEEP AT_ONCE, fill_nested, judge_cascade, SLOW_MS,
-        LEDGER_SUCCEEDED)},
-    {ROW("nested-archive", WORKER JOB DEEP AT_ONCE ARCHIVE, fill_nested,
-         judge_cascade, SLOW_MS, LEDGER_SUCCEEDED),
+    {CASCADE("nested", JOB DEEP AT_ONCE, fill_nested, SLOW_MS)},
+    {CASCADE("nested-archive", JOB DEEP AT_ONCE ARCHIVE, fill_nested, SLOW_MS),
         .archived = true},
-    {ROW("settle", WORKER JOB DEEP SETTLE, fill_nested, judge_cascade, SLOW_MS,
-        LEDGER_SUCCEEDED)},
-    {ROW("renewed", WORKER JOB FLAT AT_ONCE, fill_renewed, judge_cascade,
-         FAST_MS, LEDGER_SUCCEEDED),
+    {CASCADE("settle", JOB DEEP SETTLE, fill_nested, SLOW_MS)},
+    {CASCADE("renewed", JOB FLAT AT_ONCE, fill_renewed, FAST_MS),
         .acts = channel_is_gone},
-    {ROW("late-children", WORKER JOB FLAT SETTLE_LONG ARCHIVE, fill_late,
-         judge_cascade, SLOW_MS, LEDGER_SUCCEEDED),
+    {CASCADE("late-children", JOB FLAT SETTLE_LONG ARCHIVE, fill_late, SLOW_MS),
         .acts = channel_settles, .archived = true},
     {ROW("refused", WORKER JOB FLAT AT_ONCE "    refuse_above: 3\n",
          fill_refused, judge_cascade, FAST_MS, LEDGER_FAILED),
         .pairs = true},
-    {ROW("large", WORKER JOB FLAT AT_ONCE, fill_large, judge_cascade, SLOW_MS,
-        LEDGER_SUCCEEDED)},
-    {ROW("purge", WORKER PURGE, fill_purged, judge_cascade, FAST_MS,
-         LEDGER_SUCCEEDED),
-        .pairs = true},
-    {ROW("purge-large", WORKER PURGE, fill_purged_large, judge_cascade,
-        SLOWEST_MS, LEDGER_SUCCEEDED)},
-    {ROW("upgrade", WORKER UPGRADE_JOB("fail"), fill_posts, judge_upgrade,
-         FAST_MS, LEDGER_SUCCEEDED),
+    {CASCADE("large", JOB FLAT AT_ONCE, fill_large, SLOW_MS)},
+    {CASCADE("purge", PURGE, fill_purged, FAST_MS), .pairs = true},
+    {CASCADE("purge-large", PURGE, fill_purged_large, SLOWEST_MS)},
+    {UPGRADED(
+         "upgrade", UPGRADE_JOB("fail"), fill_posts, FAST_MS, LEDGER_SUCCEEDED),
         .upgrade = &UPGRADE, .pairs = true},
-    {ROW("upgrade-failing", WORKER UPGRADE_JOB("fail"), fill_failing_posts,
-         judge_upgrade, SLOW_MS, LEDGER_FAILED),
+    {UPGRADED("upgrade-failing", UPGRADE_JOB("fail"), fill_failing_posts,
+         SLOW_MS, LEDGER_FAILED),
         .upgrade = &UPGRADE},
-    {ROW("upgrade-skipping", WORKER UPGRADE_JOB("skip"), fill_failing_posts,
-         judge_upgrade, FAST_MS, LEDGER_FAILED),
+    {UPGRADED("upgrade-skipping", UPGRADE_JOB("skip"), fill_failing_posts,
+         FAST_MS, LEDGER_FAILED),
         .upgrade = &SKIPPING},
-    {ROW("upgrade-large", WORKER UPGRADE_JOB("fail"), fill_many_posts,
-         judge_upgrade, SLOWEST_MS, LEDGER_FAILED),
+    {UPGRADED("upgrade-large", UPGRADE_JOB("fail"), fill_many_posts, SLOWEST_MS,
+         LEDGER_FAILED),
         .upgrade = &UPGRADE},
     {ROW("expand-contract", WORKER_OF("1") BOTH_PHASES, fill_both_phases,
          judge_upgrade, FAST_MS, LEDGER_SUCCEEDED),
         .upgrade = &EXPAND, .contract = &CONTRACT},
-    {ROW("copy", WORKER CARRY("copy", "", TO_MONTHS), fill_sources, judge_carry,
-         FAST_MS, LEDGER_SUCCEEDED),
+    {CARRIED("copy", CARRY("copy", "", TO_MONTHS), fill_sources, FAST_MS,
+         LEDGER_SUCCEEDED),
         .carry = &COPY},
-    {ROW("copy-within", WORKER CARRY("copy", "", TO_INDEX), fill_sources,
-         judge_carry, SLOW_MS, LEDGER_SUCCEEDED),
+    {CARRIED("copy-within", CARRY("copy", "", TO_INDEX), fill_sources, SLOW_MS,
+         LEDGER_SUCCEEDED),
         .carry = &COPY_WITHIN},
-    {ROW("copy-large", WORKER CARRY("copy", "", TO_MONTHS), fill_many_sources,
-         judge_carry, SLOWEST_MS, LEDGER_SUCCEEDED),
+    {CARRIED("copy-large", CARRY("copy", "", TO_MONTHS), fill_many_sources,
+         SLOWEST_MS, LEDGER_SUCCEEDED),
         .carry = &COPY},
-    {ROW("copy-failing", WORKER CARRY("copy", "", TO_MONTHS),
-         fill_taken_sources, judge_carry, FAST_MS, LEDGER_FAILED),
+    {CARRIED("copy-failing", CARRY("copy", "", TO_MONTHS), fill_taken_sources,
+         FAST_MS, LEDGER_FAILED),
         .carry = &COPY},
-    {ROW("move-two", WORKER CARRY("move", "", TO_MONTHS), fill_two_sources,
-         judge_carry, FAST_MS, LEDGER_SUCCEEDED),
+    {CARRIED("move-two", CARRY("move", "", TO_MONTHS), fill_two_sources,
+         FAST_MS, LEDGER_SUCCEEDED),
         .carry = &MOVE, .pairs = true},
-    {ROW("move", WORKER CARRY("move", "", TO_MONTHS), fill_sources, judge_carry,
-         SLOW_MS, LEDGER_SUCCEEDED),
+    {CARRIED("move", CARRY("move", "", TO_MONTHS), fill_sources, SLOW_MS,
+         LEDGER_SUCCEEDED),
         .carry = &MOVE},
-    {ROW("move-within", WORKER CARRY("move", ", partition_key: p0", TO_MOVED),
-         fill_sources, judge_carry, FAST_MS, LEDGER_SUCCEEDED),
+    {CARRIED("move-within", CARRY("move", ", partition_key: p0", TO_MOVED),
+         fill_sources, FAST_MS, LEDGER_SUCCEEDED),
         .carry = &MOVE_WITHIN},
-    {ROW("move-failing", WORKER CARRY("move", "", TO_MONTHS),
-         fill_taken_sources, judge_carry, FAST_MS, LEDGER_FAILED),
+    {CARRIED("move-failing", CARRY("move", "", TO_MONTHS), fill_taken_sources,
+         FAST_MS, LEDGER_FAILED),
         .carry = &MOVE},
-    {ROW("move-large", WORKER CARRY("move", "", TO_MONTHS), fill_many_sources,
-         judge_carry, SLOWEST_MS, LEDGER_SUCCEEDED),
+    {CARRIED("move-large", CARRY("move", "", TO_MONTHS), fill_many_sources,
+         SLOWEST_MS, LEDGER_SUCCEEDED),
         .carry = &MOVE},
-    {ROW("pause-cascade", WORKER JOB DEEP AT_ONCE PACED, fill_nested,
-         judge_cascade, PACED_MS, LEDGER_SUCCEEDED),
+    {CASCADE("pause-cascade", JOB DEEP AT_ONCE PACED, fill_nested, PACED_MS),
         .control = SWEEP_PAUSE, .job = SWEEP_JOB},
-    {ROW("cancel-cascade", WORKER JOB DEEP AT_ONCE PACED, fill_nested,
-         judge_cascade, PACED_MS, LEDGER_SUCCEEDED),
+    {CASCADE("cancel-cascade", JOB DEEP AT_ONCE PACED, fill_nested, PACED_MS),
         .control = SWEEP_CANCEL, .job = SWEEP_JOB},
-    {ROW("pause-upgrade", WORKER UPGRADE_JOB("fail") PACED, fill_some_posts,
-         judge_upgrade, PACED_MS, LEDGER_SUCCEEDED),
+    {UPGRADED("pause-upgrade", UPGRADE_JOB("fail") PACED, fill_some_posts,
+         PACED_MS, LEDGER_SUCCEEDED),
         .control = SWEEP_PAUSE, .job = SWEEP_UPGRADE, .upgrade = &UPGRADE},
-    {ROW("pause-copy", WORKER CARRY("copy", "", TO_MONTHS) PACED,
-         fill_some_sources, judge_carry, PACED_MS, LEDGER_SUCCEEDED),
+    {CARRIED("pause-copy", CARRY("copy", "", TO_MONTHS) PACED,
+         fill_some_sources, PACED_MS, LEDGER_SUCCEEDED),
         .control = SWEEP_PAUSE, .job = SWEEP_CARRY, .carry = &COPY},
-    {ROW("pause-move", WORKER CARRY("move", "", TO_MONTHS) PACED,
-         fill_some_sources, judge_carry, PACED_MS, LEDGER_SUCCEEDED),
+    {CARRIED("pause-move", CARRY("move", "", TO_MONTHS) PACED,
+         fill_some_sources, PACED_MS, LEDGER_SUCCEEDED),
         .control = SWEEP_PAUSE, .effect_ms = LOAD_MS, .job = SWEEP_CARRY,
         .carry = &MOVE},
-    {ROW("cancel-move", WORKER CARRY("move", "", TO_MONTHS) PACED,
-         fill_some_sources, judge_carry, PACED_MS, LEDGER_SUCCEEDED),
+    {CARRIED("cancel-move", CARRY("move", "", TO_MONTHS) PACED,
+         fill_some_sources, PACED_MS, LEDGER_SUCCEEDED),
         .control = SWEEP_CANCEL, .effect_ms = LOAD_MS, .job = SWEEP_CARRY,
         .carry = &MOVE},
 };

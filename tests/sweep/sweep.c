@@ -10,19 +10,17 @@
  *   crash-sweep [--seed N] [--share K] [--stop-at-first 1]
  *               [SCENARIO [REQUEST asks] [REQUEST POINT]...]
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "tests/support/folder.h"
+#include "tests/support/program.h"
 #include "tests/sweep/life.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
@@ -55,7 +53,6 @@ struct shared {
 };
 
 struct sweep {
-    const char *program;
     uint64_t seed;
     unsigned long share, offset;
     bool stop_at_first; /* violation of a stream */
@@ -74,23 +71,17 @@ struct sweep {
 
 /* ---- files ---- */
 
-static void __attribute__((noreturn)) give_up(const char *what)
-{
-    (void)fprintf(stderr, "crash-sweep: %s: %s\n", what, strerror(errno));
-    exit(1);
-}
-
 static void read_template(struct sweep *sweep, const char *path)
 {
     struct stat info;
     int at = open(path, O_RDONLY | O_CLOEXEC);
 
     if (at < 0 || fstat(at, &info) != 0)
-        give_up(path);
+        program_die(path);
     sweep->template_bytes = (size_t)info.st_size;
     sweep->template = mem_alloc(sweep->template_bytes);
     if (read(at, sweep->template, sweep->template_bytes) != info.st_size)
-        give_up(path);
+        program_die(path);
     (void)close(at);
 }
 
@@ -103,12 +94,12 @@ static void set_up(struct sweep *sweep)
     sweep->shared->words = (struct last_words){.acted = false};
     folder_remove(sweep->folder);
     if (mkdir(sweep->folder, 0700) != 0)
-        give_up(sweep->folder);
+        program_die(sweep->folder);
     (void)snprintf(path, sizeof(path), "%s/store.db", sweep->folder);
     at = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (at < 0 || write(at, sweep->template, sweep->template_bytes) !=
                       (ssize_t)sweep->template_bytes)
-        give_up(path);
+        program_die(path);
     (void)close(at);
 }
 
@@ -150,25 +141,6 @@ static uint64_t seed_of(
     return seed;
 }
 
-static int wait_for(pid_t child)
-{
-    int status;
-
-    while (waitpid(child, &status, 0) < 0)
-        if (errno != EINTR)
-            give_up("waitpid");
-    return status;
-}
-
-/* What it says on standard error is for a replay. */
-static void hush(void)
-{
-    int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
-
-    if (nowhere < 0 || dup2(nowhere, STDERR_FILENO) < 0)
-        give_up("/dev/null");
-}
-
 /* The number-th life (from 0) of a case, after so many that were killed: how
  * its process ended. */
 static int live(struct sweep *sweep, const struct crash *crash, unsigned number,
@@ -197,17 +169,14 @@ static int live(struct sweep *sweep, const struct crash *crash, unsigned number,
         life.wall_ticks = words->wall_ticks + away_ms * TICKS_PER_MS;
     }
     words->why[0] = '\0';
-    (void)fflush(stdout);
-    child = fork();
-    if (child < 0)
-        give_up("fork");
+    child = program_fork();
     if (child == 0) {
         if (!crash->aloud)
-            hush();
+            program_hush();
         (void)alarm(LIFE_MAX_S);
         _exit(life_live(&life));
     }
-    return wait_for(child);
+    return program_wait(child);
 }
 
 static void report(
@@ -339,64 +308,45 @@ static void sweep_pairs(struct sweep *sweep, struct crash crash,
         }
 }
 
-/* The same kill, with a person who asks at ASKS requests of a clean run, drawn
- * by the seed. */
+/* The kill, with a person who asks at ASKS requests of a clean run, drawn by
+ * the seed. */
 static void sweep_asks(
-    struct sweep *sweep, struct crash crash, unsigned long first)
+    struct sweep *sweep, struct crash crash, unsigned long number)
 {
     for (unsigned long i = 0; i < ASKS; i++) {
         uint64_t drawn = scatter(seed_of(sweep, &crash, 1) + i);
 
         crash.asks_at = (unsigned)(drawn % sweep->requests) + 1;
-        if (chosen(sweep, first * ASKS + i))
+        if (chosen(sweep, number / STREAMS * ASKS + i))
             (void)run_case(sweep, &crash);
     }
 }
 
-/* This stream's part of all cases of a scenario with a person. */
-static void sweep_part_with_asks(struct sweep *sweep)
+/* The kill, alone and in pairs. */
+static void sweep_kill(
+    struct sweep *sweep, struct crash crash, unsigned long number)
 {
-    unsigned last = sweep->requests + PAUSE_REQUESTS;
+    crash.counted = sweep->scenario->pairs;
+    if (!crash.counted && !chosen(sweep, number / STREAMS))
+        return;
+    if (run_case(sweep, &crash) && crash.counted)
+        sweep_pairs(sweep, crash, number, sweep->shared->words.requests);
+}
+
+/* This stream's part of all kills of the scenario. */
+static void sweep_part(struct sweep *sweep)
+{
+    bool asks = sweep->scenario->control != SWEEP_NOTHING;
+    unsigned last = sweep->requests + (asks ? PAUSE_REQUESTS : 0);
     unsigned long number = 0;
 
     for (unsigned request = 1; request <= last; request++)
         for (int point = 0; point < KILL_POINTS; point++, number++)
             if (number % STREAMS == sweep->stream)
-                sweep_asks(sweep,
+                (asks ? sweep_asks : sweep_kill)(sweep,
                     (struct crash){.kills = {{request, (enum kill_point)point}},
                         .count = 1},
-                    number / STREAMS);
-}
-
-/* This stream's part of all cases of any other scenario. */
-static void sweep_part(struct sweep *sweep)
-{
-    bool pairs = sweep->scenario->pairs;
-    unsigned long number = 0;
-
-    for (unsigned request = 1; request <= sweep->requests; request++)
-        for (int point = 0; point < KILL_POINTS; point++, number++) {
-            struct crash crash = {.kills = {{request, (enum kill_point)point}},
-                .count = 1,
-                .counted = pairs};
-
-            if (number % STREAMS != sweep->stream ||
-                (!pairs && !chosen(sweep, number / STREAMS)))
-                continue;
-            if (run_case(sweep, &crash) && pairs)
-                sweep_pairs(
-                    sweep, crash, number, sweep->shared->words.requests);
-        }
-}
-
-static struct shared *share_memory(void)
-{
-    void *memory = mmap(NULL, STREAMS * sizeof(struct shared),
-        PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-
-    if (memory == MAP_FAILED)
-        give_up("mmap");
-    return memory;
+                    number);
 }
 
 static void enter_stream(
@@ -408,6 +358,16 @@ static void enter_stream(
         sweep->root, stream);
 }
 
+/* A whole sweep in which nobody came between proves nothing. */
+static void demand(const struct sweep *sweep, unsigned long count,
+    const char *what, struct tally *tally)
+{
+    if (count > 0 || sweep->share > 1)
+        return;
+    printf("VIOLATION %s: %s\n", sweep->scenario->name, what);
+    tally->violations++;
+}
+
 /* All cases, in streams beside each other. */
 static struct tally sweep_all(struct sweep *sweep, struct shared *shared)
 {
@@ -415,49 +375,28 @@ static struct tally sweep_all(struct sweep *sweep, struct shared *shared)
     pid_t streams[STREAMS];
 
     for (unsigned i = 0; i < STREAMS; i++) {
-        (void)fflush(stdout);
-        streams[i] = fork();
-        if (streams[i] < 0)
-            give_up("fork");
+        streams[i] = program_fork();
         if (streams[i] > 0)
             continue;
         enter_stream(sweep, shared, i);
-        if (sweep->scenario->control == SWEEP_NOTHING)
-            sweep_part(sweep);
-        else
-            sweep_part_with_asks(sweep);
+        sweep_part(sweep);
         (void)fflush(stdout);
         _exit(0);
     }
     for (unsigned i = 0; i < STREAMS; i++) {
-        if (wait_for(streams[i]) != 0)
+        if (program_wait(streams[i]) != 0)
             shared[i].tally.violations++;
         total.restarts += shared[i].tally.restarts;
         total.violations += shared[i].tally.violations;
         total.acted += shared[i].tally.acted;
         total.stopped += shared[i].tally.stopped;
     }
-    /* A whole sweep in which nobody came between proves nothing. */
-    if (sweep->scenario->acts && total.acted == 0 && sweep->share == 1) {
-        printf(
-            "VIOLATION %s: the front end never acted\n", sweep->scenario->name);
-        total.violations++;
-    }
-    if (sweep->scenario->control != SWEEP_NOTHING && total.stopped == 0 &&
-        sweep->share == 1) {
-        printf("VIOLATION %s: the person never stopped the run\n",
-            sweep->scenario->name);
-        total.violations++;
-    }
+    if (sweep->scenario->acts)
+        demand(sweep, total.acted, "the front end never acted", &total);
+    if (sweep->scenario->control != SWEEP_NOTHING)
+        demand(
+            sweep, total.stopped, "the person never stopped the run", &total);
     return total;
-}
-
-static double seconds(void)
-{
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
 /* Its template, and one life that nobody ends; false: it went wrong. */
@@ -474,7 +413,7 @@ static bool begin_scenario(
     enter_stream(sweep, shared, 0);
     folder_remove(sweep->folder);
     if (mkdir(sweep->folder, 0700) != 0)
-        give_up(sweep->folder);
+        program_die(sweep->folder);
     life_prepare(scenario, &sweep->stage, sweep->folder);
     (void)snprintf(path, sizeof(path), "%s/store.db", sweep->folder);
     read_template(sweep, path);
@@ -495,8 +434,8 @@ static void end_scenario(struct sweep *sweep)
 static struct tally run_scenario(struct sweep *sweep,
     const struct scenario *scenario, const struct crash *only)
 {
-    struct shared *shared = share_memory();
-    double from = seconds();
+    struct shared *shared = program_shared(STREAMS * sizeof(struct shared));
+    double from = program_seconds();
     struct tally tally;
 
     if (!begin_scenario(sweep, scenario, shared)) {
@@ -508,14 +447,15 @@ static struct tally run_scenario(struct sweep *sweep,
         tally = sweep_all(sweep, shared);
     }
     printf("%-15s %8u %6d %9lu %11lu %8.1f", scenario->name, sweep->requests,
-        KILL_POINTS, tally.restarts, tally.violations, seconds() - from);
+        KILL_POINTS, tally.restarts, tally.violations,
+        program_seconds() - from);
     if (scenario->acts)
         printf("  (the front end acted in %lu)", tally.acted);
     if (scenario->control != SWEEP_NOTHING)
         printf("  (the person stopped the run in %lu)", tally.stopped);
     printf("\n");
     end_scenario(sweep);
-    (void)munmap(shared, STREAMS * sizeof(*shared));
+    program_unshared(shared, STREAMS * sizeof(*shared));
     return tally;
 }
 
@@ -533,20 +473,7 @@ static void __attribute__((noreturn)) usage(void)
     for (size_t i = 0; i < count; i++)
         (void)fprintf(stderr, " %s", all[i].name);
     (void)fprintf(stderr, "\n");
-    exit(64);
-}
-
-static uint64_t number_of(const char *text)
-{
-    char *end;
-    unsigned long long number;
-
-    if (!text)
-        usage();
-    number = strtoull(text, &end, 10);
-    if (end == text || *end)
-        usage();
-    return number;
+    exit(PROGRAM_USAGE);
 }
 
 /* REQUEST asks; REQUEST POINT, up to KILLS_MAX times. */
@@ -556,13 +483,13 @@ static void read_kills(char **words, struct crash *ret)
         struct kill_plan *kill = &ret->kills[ret->count];
 
         if (words[1] && strcmp(words[1], ASKS_NAME) == 0) {
-            ret->asks_at = (unsigned)number_of(words[0]);
+            ret->asks_at = (unsigned)program_number(words[0]);
             continue;
         }
         if (ret->count++ == KILLS_MAX || !words[1] ||
             !kill_point_named(words[1], &kill->point))
             usage();
-        kill->request = (unsigned)number_of(words[0]);
+        kill->request = (unsigned)program_number(words[0]);
     }
     ret->aloud = true;
 }
@@ -571,11 +498,11 @@ static char **read_options(struct sweep *sweep, char **words)
 {
     for (; *words && strncmp(*words, "--", 2) == 0; words += 2) {
         if (strcmp(*words, "--seed") == 0)
-            sweep->seed = number_of(words[1]);
+            sweep->seed = program_number(words[1]);
         else if (strcmp(*words, "--share") == 0)
-            sweep->share = number_of(words[1]);
+            sweep->share = program_number(words[1]);
         else if (strcmp(*words, "--stop-at-first") == 0)
-            sweep->stop_at_first = number_of(words[1]) > 0;
+            sweep->stop_at_first = program_number(words[1]) > 0;
         else
             usage();
     }
@@ -590,7 +517,7 @@ static void draw_share(struct sweep *sweep)
     uint64_t drawn;
 
     if (getrandom(&drawn, sizeof(drawn), 0) != (ssize_t)sizeof(drawn))
-        give_up("getrandom");
+        program_die("getrandom");
     if (sweep->seed == 0)
         sweep->seed = sweep->share > 1 ? drawn % 1000000 + 1 : 1;
     sweep->offset = scatter(sweep->seed) % sweep->share;
@@ -628,9 +555,9 @@ static struct tally run_all(struct sweep *sweep, char **words)
 
 int main(int argc, char **argv)
 {
-    struct sweep sweep = {.program = argv[0], .share = 1};
+    struct sweep sweep = {.share = 1};
     char **words = read_options(&sweep, argv + (argc > 0));
-    double from = seconds();
+    double from = program_seconds();
     struct tally total;
 
     (void)setvbuf(stdout, NULL, _IOLBF, 0);
@@ -639,6 +566,6 @@ int main(int argc, char **argv)
     total = run_all(&sweep, words);
     folder_remove(sweep.root);
     printf("crash-sweep: %lu restarts, %lu violations, %.0f s\n",
-        total.restarts, total.violations, seconds() - from);
+        total.restarts, total.violations, program_seconds() - from);
     return total.violations > 0;
 }
