@@ -86,7 +86,6 @@ static struct sim_run *run_of(
     ledger_run_init(&run->now);
     memcpy(run->key, key, sizeof(key));
     run->next = book->runs;
-    run->opened_ms = virtual_ms();
     book->runs = run;
     book->sim->result->runs++;
     return run;
@@ -405,7 +404,7 @@ static void learn(struct book *book, const void *process,
         (void)snprintf(leaseholder->owner, sizeof(leaseholder->owner), "%.*s",
             SLICE_ARG(run.owner));
         (void)snprintf(leaseholder->key, sizeof(leaseholder->key), "%.*s/%.*s",
-            SLICE_ARG(entity->partition_key), SLICE_ARG(entity->row_key));
+            ENTITY_KEYS(entity));
     }
     ledger_run_done(&run);
 }
@@ -433,8 +432,7 @@ static bool is_of(struct book *book, const struct leaseholder *leaseholder,
     const struct property *control = entity_find(entity, slice_of("Control"));
     char key[sizeof(leaseholder->key)];
 
-    (void)snprintf(key, sizeof(key), "%.*s/%.*s",
-        SLICE_ARG(entity->partition_key), SLICE_ARG(entity->row_key));
+    (void)snprintf(key, sizeof(key), "%.*s/%.*s", ENTITY_KEYS(entity));
     if (strcmp(key, leaseholder->key) != 0)
         return false;
     return !run || control ||
@@ -483,39 +481,6 @@ static const char *overdue(
         run->now.lease_until_ticks < sim_now_ticks())
         return "its lease is over";
     return NULL;
-}
-
-/* A scan from the beginning leaves: what stands there now, it will meet. One
- * that is sent again is the same look. */
-static void note_look(struct book *book, const struct leaseholder *leaseholder,
-    const struct store_request *request)
-{
-    struct sim_run *run = book_find(book, slice_of(leaseholder->key));
-    const char *table = book->sim->kind->looks_at;
-    bool again;
-
-    if (!run || request->call != CALL_SCAN ||
-        strcmp(request->name, LEDGER_TABLE) == 0)
-        return;
-    again = run->looking;
-    run->looking = table && strcmp(request->name, table) == 0;
-    if (request->scan->from.more || request->scan->partition_key.has_from ||
-        again || (table && !run->looking))
-        return;
-    run->looked_before_ms = run->looked_ms;
-    run->looked_ms = virtual_ms();
-    run->looks++;
-}
-
-static void note_write(struct book *book, const struct leaseholder *leaseholder,
-    const struct store_request *request)
-{
-    struct sim_run *run = book_find(book, slice_of(leaseholder->key));
-
-    if (!run || strcmp(request->name, LEDGER_TABLE) == 0)
-        return;
-    run->wrote_ms = virtual_ms();
-    run->looking = false;
 }
 
 bool book_holds(const struct book *book, const void *process)
@@ -587,8 +552,6 @@ void book_sent(struct book *book, const void *process,
     leaseholder = leaseholder_of(book, process, deadline, &own);
     if (!leaseholder || (own && (!stake || !is_of(book, leaseholder, stake))))
         return;
-    if (!own)
-        note_look(book, leaseholder, request);
     if (!own && is_ending(book, leaseholder))
         sim_complain(book->sim,
             "%s: a request (%s %s) starts although it only waits for its copy",
@@ -613,12 +576,8 @@ void book_taken(struct book *book, const void *process,
     if (!deadline || request->call != CALL_BATCH)
         return;
     leaseholder = leaseholder_of(book, process, deadline, &own);
-    if (!leaseholder || own)
-        return;
-    if (overtaken(book, leaseholder))
+    if (leaseholder && !own && overtaken(book, leaseholder))
         book->sim->result->zombie_taken++;
-    else
-        note_write(book, leaseholder, request);
 }
 
 /* ---- the end ---- */

@@ -9,7 +9,9 @@
  * within six tenths of the settle; a thing goes, or moves away, only when
  * nothing is under it.
  */
-#include <dirent.h>
+#include <glob.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "jobs/cascade/rules.h"
@@ -232,43 +234,36 @@ static bool has_tombstone(const struct entity *entity)
 
 /* ---- the archive ---- */
 
-static void read_file(const char *path, struct buf *to)
+/* Is line in a file of that name? */
+static bool is_in_file(const char *path, struct slice line)
 {
-    FILE *file = fopen(path, "r");
-    char part[4096];
-    size_t len;
+    FILE *file = fopen(path, "re");
+    char *text = NULL;
+    size_t room = 0;
+    bool found = false;
 
     if (!file)
-        return;
-    while ((len = fread(part, 1, sizeof(part), file)) > 0)
-        buf_add(to, part, len);
+        return false;
+    if (getdelim(&text, &room, '\0', file) > 0)
+        found = memmem(text, strlen(text), line.at, line.len) != NULL;
+    free(text);
     (void)fclose(file);
+    return found;
 }
 
 /* Is line in the archive of that run, on disk, in whichever epoch's file? */
 static bool is_archived(
     struct cascade_state *s, const struct sim_run *run, struct slice line)
 {
-    char *path = mem_format("%s/kept/%s", s->sim->folder, run->key);
-    DIR *folder = opendir(path);
-    struct dirent *entry;
-    struct buf text;
-    bool found;
+    char *files = mem_format("%s/kept/%s/*.jsonl*", s->sim->folder, run->key);
+    glob_t paths = {.gl_pathc = 0};
+    bool found = false;
 
-    buf_init(&text, 64 * 1024 * 1024);
-    while (folder && (entry = readdir(folder)) != NULL) {
-        char *name = mem_format("%s/%s", path, entry->d_name);
-
-        if (strstr(entry->d_name, ".jsonl"))
-            read_file(name, &text);
-        mem_free(name);
-    }
-    if (folder)
-        (void)closedir(folder);
-    found = text.len > 0 &&
-            memmem(buf_text(&text), text.len, line.at, line.len) != NULL;
-    buf_done(&text);
-    mem_free(path);
+    (void)glob(files, 0, NULL, &paths);
+    for (size_t i = 0; i < paths.gl_pathc && !found; i++)
+        found = is_in_file(paths.gl_pathv[i], line);
+    globfree(&paths);
+    mem_free(files);
     return found;
 }
 
@@ -276,22 +271,22 @@ static bool is_archived(
  * deletes, though another has taken its tombstone over. */
 static bool is_archived_by_cancelled(struct cascade_state *s, struct slice line)
 {
-    char *path = mem_format("%s/kept/%s", s->sim->folder, SIM_JOB);
-    DIR *folder = opendir(path);
-    struct dirent *entry;
+    char *above = mem_format("%s/kept/", s->sim->folder);
+    char *folders = mem_format("%s" SIM_JOB "/*", above);
+    glob_t paths = {.gl_pathc = 0};
     bool found = false;
 
-    while (folder && !found && (entry = readdir(folder)) != NULL) {
-        char *key = mem_format("%s/%s", SIM_JOB, entry->d_name);
-        const struct sim_run *run = book_find(s->sim->book, slice_of(key));
+    (void)glob(folders, 0, NULL, &paths);
+    for (size_t i = 0; i < paths.gl_pathc && !found; i++) {
+        const struct sim_run *run = book_find(
+            s->sim->book, slice_of(paths.gl_pathv[i] + strlen(above)));
 
         found = run && run->now.state == LEDGER_CANCELLED &&
                 is_archived(s, run, line);
-        mem_free(key);
     }
-    if (folder)
-        (void)closedir(folder);
-    mem_free(path);
+    globfree(&paths);
+    mem_free(folders);
+    mem_free(above);
     return found;
 }
 
@@ -316,8 +311,7 @@ static void judge_archive(struct cascade_state *s, const struct thing *thing,
     if (s->archives && run && !thing->bare && !is_archived(s, run, line) &&
         !is_archived_by_cancelled(s, line))
         sim_complain(s->sim, "%s %.*s/%.*s is not in the archive of %s",
-            thing->table, SLICE_ARG(thing->partition_key),
-            SLICE_ARG(thing->row_key), run->key);
+            thing->table, ENTITY_KEYS(thing), run->key);
 }
 
 /* ---- what a run may do ---- */
@@ -425,7 +419,7 @@ static int channel_named(const struct cascade_state *s, struct slice name)
 }
 
 /* A worker inserts a tombstone where there is no parent. */
-static void judge_bare(struct cascade_state *s, const struct batch *batch,
+static void judge_bare(struct cascade_state *s, const char *table,
     const struct entity *entity, struct slice owner)
 {
     int channel = channel_named(s, entity->partition_key);
@@ -433,13 +427,12 @@ static void judge_bare(struct cascade_state *s, const struct batch *batch,
 
     if (channel < s->channel_count)
         run = open_run(s, owner, &s->channels[channel]);
-    if (strcmp(batch->table, s->shape->parent_table) != 0 ||
+    if (strcmp(table, s->shape->parent_table) != 0 ||
         !slice_is(entity->row_key, s->shape->parent_row_key) ||
         channel == s->channel_count || !has_tombstone(entity) ||
         entity->property_count != 2)
-        sim_complain(s->sim, "%s %.*s/%.*s: inserted, and no tombstone",
-            batch->table, SLICE_ARG(entity->partition_key),
-            SLICE_ARG(entity->row_key));
+        sim_complain(s->sim, "%s %.*s/%.*s: inserted, and no tombstone", table,
+            ENTITY_KEYS(entity));
     else if ((!run || is_in_last_phase(run)) &&
              !book_was_paused(s->sim->book, owner))
         sim_complain(s->sim,
@@ -493,20 +486,19 @@ static void bury(struct cascade_state *s, struct thing *thing)
     s->alive--;
 }
 
-static void judge_worker(struct cascade_state *s, const struct batch *batch,
+static void judge_worker(struct cascade_state *s, const char *table,
     const struct operation *operation)
 {
     const struct entity *entity = &operation->entity;
-    int index = find_alive(s, batch->table, entity);
+    int index = find_alive(s, table, entity);
     struct slice owner = owner_of(s, entity);
 
     if (operation->type == OPERATION_INSERT) {
-        judge_bare(s, batch, entity, owner);
+        judge_bare(s, table, entity, owner);
         add_bare(s, entity, owner);
     } else if (index < 0) {
-        sim_complain(s->sim, "%s %.*s/%.*s: nobody has written it",
-            batch->table, SLICE_ARG(entity->partition_key),
-            SLICE_ARG(entity->row_key));
+        sim_complain(s->sim, "%s %.*s/%.*s: nobody has written it", table,
+            ENTITY_KEYS(entity));
     } else if (operation->type == OPERATION_MERGE &&
                s->things[index].kind < 0) {
         judge_tombstone(s, &s->things[index], entity, owner);
@@ -523,26 +515,17 @@ static void judge_worker(struct cascade_state *s, const struct batch *batch,
     }
 }
 
-static void keep_etags(struct cascade_state *s, const struct sim_commit *commit)
-{
-    for (size_t i = 0; i < commit->batch->count; i++) {
-        int index = find_alive(
-            s, commit->batch->table, &commit->batch->operations[i].entity);
-
-        if (index >= 0)
-            s->things[index].etag =
-                arena_copy(&s->arena, slice_of(commit->result->etags[i]));
-    }
-}
-
 /* Front ends tell the model themselves, but for the ETag. */
-static void committed(void *state, const struct sim_commit *commit)
+static void changed(void *state, const struct sim_change *change)
 {
     struct cascade_state *s = state;
+    int index;
 
-    for (size_t i = 0; i < commit->batch->count && commit->by_worker; i++)
-        judge_worker(s, commit->batch, &commit->batch->operations[i]);
-    keep_etags(s, commit);
+    if (change->by_worker)
+        judge_worker(s, change->table, change->operation);
+    index = find_alive(s, change->table, &change->operation->entity);
+    if (index >= 0)
+        s->things[index].etag = arena_copy(&s->arena, slice_of(change->etag));
 }
 
 /* A run that says it has succeeded has left nothing that it was asked for. */
@@ -847,13 +830,6 @@ static void deletes_parent(struct cascade_state *s, int channel)
     virtual_unmask();
 }
 
-static void asks_for_delete(struct cascade_state *s, int channel)
-{
-    struct front_ask ask = front_draw_ask(s->channels[channel].name);
-
-    front_asks(s->sim, &ask);
-}
-
 static void acts(void *state)
 {
     struct cascade_state *s = state;
@@ -873,7 +849,7 @@ static void acts(void *state)
     else if (drawn < 84)
         deletes_parent(s, channel);
     else if (drawn < 96)
-        asks_for_delete(s, channel);
+        front_asks(s->sim, s->channels[channel].name);
     else if (drawn < 98)
         sim_ask(s->sim);
     else
@@ -957,7 +933,7 @@ static void judge_stored(
 
     if (index < 0) {
         sim_complain(s->sim, "%s %.*s/%.*s is there, and should not be", table,
-            SLICE_ARG(entity->partition_key), SLICE_ARG(entity->row_key));
+            ENTITY_KEYS(entity));
         return;
     }
     thing = &s->things[index];
@@ -1025,7 +1001,7 @@ const struct sim_kind sim_cascade = {
     .begin = begin,
     .job = job,
     .front = {.act = acts, .acts = 20, .pauses_ms = {50, 500, 2000, 5000}},
-    .committed = committed,
+    .changed = changed,
     .run_moved = run_moved,
     .end = end,
 };

@@ -103,50 +103,65 @@ int cells_value_of(const struct cells *cells, const struct entity *entity)
     return value;
 }
 
-void cells_new_value(struct cells *cells, struct entity *entity)
+void cells_fill(struct cells *cells, struct entity *entity, unsigned groups)
 {
-    if (cells->count == CELLS_VALUES_MAX) {
+    struct arena *arena = &cells->arena;
+
+    if (cells->count == CELLS_VALUES_MAX)
         sim_complain(cells->sim, "more values than the oracle has room for");
-        return;
-    }
-    entity_set_int32(entity, &cells->arena, CELLS_VALUE, cells->count++);
+    else
+        entity_set_int32(entity, arena, CELLS_VALUE, cells->count++);
+    entity_set_string(
+        entity, arena, "K", arena_format(arena, "k%u", sim_draw(groups)));
+    front_sets_bystanders(arena, entity, "Big", "Small");
 }
 
-struct cell cells_store(struct cells *cells, const char *table,
-    const struct operation *operation, const char *etag, bool by_client)
+struct slice cells_group(const struct entity *entity)
 {
-    struct cell *cell = find_or_add(cells, table, &operation->entity);
-    struct cell was = *cell;
-    const struct property *mark;
-    struct written *written;
-    bool deleted = operation->type == OPERATION_DELETE;
+    const struct property *group = entity_find(entity, slice_of("K"));
 
-    if (was.there) {
-        cells->values[was.value].is--;
-        if (by_client && cells->values[was.value].live > 0)
-            cells->values[was.value].live--;
+    return group ? (struct slice){group->json.at + 1, group->json.len - 2}
+                 : slice_of("");
+}
+
+void cells_store(struct cells *cells, const struct sim_change *change)
+{
+    const struct operation *operation = change->operation;
+    struct cell *cell = find_or_add(cells, change->table, &operation->entity);
+    bool by_client = change->by_front_end;
+    const struct property *mark;
+    struct value *value = &cells->values[cell->value];
+    struct written *written;
+
+    if (cell->there) {
+        value->is--;
+        if (by_client && value->live > 0)
+            value->live--;
     }
-    cell->there = !deleted;
+    cell->there = operation->type != OPERATION_DELETE;
     cell->client = by_client;
-    cell->since_ms = virtual_ms();
     cell->value = 0;
-    if (deleted)
-        return was;
-    entity_copy(&cell->now, &cells->arena, &operation->entity);
-    cell->now.etag = arena_copy(&cells->arena, slice_of(etag));
+    if (!cell->there)
+        return;
+    if (operation->type != OPERATION_MERGE)
+        entity_copy(&cell->now, &cells->arena, &operation->entity);
+    else
+        for (size_t i = 0; i < operation->entity.property_count; i++)
+            entity_set(
+                &cell->now, &cells->arena, &operation->entity.properties[i]);
+    cell->now.etag = arena_copy(&cells->arena, slice_of(change->etag));
     cell->value = cells_value_of(cells, &cell->now);
-    cells->values[cell->value].is++;
+    value = &cells->values[cell->value];
+    value->is++;
     mark = entity_find(&cell->now, slice_of(CELLS_MARK));
-    if (!by_client)
+    if (!by_client) {
         cell->mark = mark ? mark->json : slice_of("");
-    if (by_client) {
-        cells->values[cell->value].live++;
-        written = arena_alloc(&cells->arena, sizeof(*written));
-        written->before = cells->values[cell->value].written;
-        written->entity = cell->now;
-        cells->values[cell->value].written = written;
+        return;
     }
-    return was;
+    value->live++;
+    written = arena_alloc(&cells->arena, sizeof(*written));
+    *written = (struct written){.before = value->written, .entity = cell->now};
+    value->written = written;
 }
 
 void cells_judge_losses(struct cells *cells, const char *when)
@@ -206,8 +221,7 @@ static void judge_one(void *ctx, const char *table, const struct entity *entity)
 
     if (!cell || !cell->there || !model_same(&cell->now, entity))
         sim_complain(cells->sim, "%s: %.*s/%.*s is not as it was written",
-            table, SLICE_ARG(entity->partition_key),
-            SLICE_ARG(entity->row_key));
+            table, ENTITY_KEYS(entity));
 }
 
 void cells_judge_tables(

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The oracle of worlds with copies and moves. It knows what clients were told
- * is stored and what each key of a table holds, from the writes as the service
- * takes them, and nothing of how a job works.
+ * The oracle of worlds with copies, moves and deletes. It knows what clients
+ * were told is stored and what each key of a table holds, from the writes as
+ * the service takes them, and nothing of how a job works.
  *
  * What a client writes is a value: it has a number, in the property V. A value
  * is live until a client overwrites or deletes an entity that holds it.
@@ -26,10 +26,12 @@ struct cell {
     struct slice table;
     struct entity now; /* its keys; while there is one, all of it */
     bool there;
-    bool client;       /* a client wrote it last */
-    int value;         /* 0: the entity has none */
+    bool client; /* a client wrote it last */
+    int value;   /* 0: the entity has none */
+    const char
+        *what; /* the kind's: the argument of runs that mean it, or NULL */
+    int64_t since_ms;  /* ... and from when on */
     struct slice mark; /* TablewardSource as a worker wrote it here last */
-    int64_t since_ms;
 };
 
 /* An entity as a client wrote it. Who copies an entity writes its value once
@@ -71,19 +73,19 @@ struct cell *cells_some(struct cells *cells, const char *table);
 /* cells_alive: entities of table. */
 int cells_alive(const struct cells *cells, const char *table);
 
-/*
- * cells_store: an operation was taken. Returns the cell as it was before, which
- * lives as long as the world. by_client: the value that was there is no longer
- * live, that of the operation is.
- */
-struct cell cells_store(struct cells *cells, const char *table,
-    const struct operation *operation, const char *etag, bool by_client);
+/* cells_store: an operation was taken. By a client: the value that was there is
+ * no longer live, that of the operation is. */
+void cells_store(struct cells *cells, const struct sim_change *change);
 
 /* cells_value_of: the number of the value that it holds; 0: none. */
 int cells_value_of(const struct cells *cells, const struct entity *entity);
 
-/* cells_new_value: entity gets a number of its own. */
-void cells_new_value(struct cells *cells, struct entity *entity);
+/* cells_fill: as a client makes an entity: a value of its own, a group (the
+ * text K), k0 and as many more, and properties of other types. */
+void cells_fill(struct cells *cells, struct entity *entity, unsigned groups);
+
+/* cells_group: the entity's; empty: it has none. */
+struct slice cells_group(const struct entity *entity);
 
 /* cells_judge_losses: complains where a value that is live is nowhere. */
 void cells_judge_losses(struct cells *cells, const char *when);

@@ -13,7 +13,6 @@
  * source has its copy, every copy its source, but where a client's entity or
  * another source has the key.
  */
-#include <stdio.h>
 #include <string.h>
 
 #include "tests/simulate/book.h"
@@ -52,15 +51,6 @@ struct copy_state {
 
 /* ---- what the jobs say ---- */
 
-static struct slice text_of(const struct entity *entity, const char *name)
-{
-    const struct property *property = entity_find(entity, slice_of(name));
-
-    return property
-               ? (struct slice){property->json.at + 1, property->json.len - 2}
-               : slice_of("");
-}
-
 /* A source is selected, an index row of the table never. */
 static bool is_index_row(const struct cell *cell)
 {
@@ -77,7 +67,7 @@ static bool is_selected(
 {
     if (!cell->there || !slice_is(cell->table, SOURCES) || is_index_row(cell))
         return false;
-    return job > 0 || !s->selects || !slice_is(text_of(&cell->now, "K"), "k0");
+    return job > 0 || !s->selects || !slice_is(cells_group(&cell->now), "k0");
 }
 
 /* The copy that a job makes of a source, in the oracle's own words; without
@@ -87,7 +77,7 @@ static struct entity copy_of(
 {
     struct arena *arena = &s->cells.arena;
     struct entity copy = entity_without(source, slice_of(MARK), arena);
-    struct slice k = text_of(source, "K");
+    struct slice k = cells_group(source);
 
     switch (s->designs[job]) {
     case BY_PROPERTY:
@@ -172,21 +162,17 @@ static void judge_worker(
         what = deletes ? "is deleted, and a client wrote it"
                        : "is replaced, and a client wrote it";
     if (what)
-        sim_complain(s->sim, "%s: %.*s/%.*s %s", table,
-            SLICE_ARG(entity->partition_key), SLICE_ARG(entity->row_key), what);
+        sim_complain(
+            s->sim, "%s: %.*s/%.*s %s", table, ENTITY_KEYS(entity), what);
 }
 
-static void committed(void *state, const struct sim_commit *commit)
+static void changed(void *state, const struct sim_change *change)
 {
     struct copy_state *s = state;
-    const struct batch *batch = commit->batch;
 
-    for (size_t i = 0; i < batch->count; i++) {
-        if (!commit->by_front_end)
-            judge_worker(s, batch->table, &batch->operations[i]);
-        (void)cells_store(&s->cells, batch->table, &batch->operations[i],
-            commit->result->etags[i], commit->by_front_end);
-    }
+    if (!change->by_front_end)
+        judge_worker(s, change->table, change->operation);
+    cells_store(&s->cells, change);
 }
 
 static void run_moved(
@@ -273,7 +259,7 @@ static void judge_source(
         return;
     }
     sim_complain(s->sim, "job %d: the copy of %.*s/%.*s is %s", job,
-        SLICE_ARG(source->now.partition_key), SLICE_ARG(source->now.row_key),
+        ENTITY_KEYS(&source->now),
         copy && copy->there ? "not as its source" : "missing");
 }
 
@@ -295,8 +281,7 @@ static void judge_copy(struct copy_state *s, const struct cell *copy)
                 return;
         }
     sim_complain(s->sim, "%.*s: %.*s/%.*s is a copy without a source",
-        SLICE_ARG(copy->table), SLICE_ARG(copy->now.partition_key),
-        SLICE_ARG(copy->now.row_key));
+        SLICE_ARG(copy->table), ENTITY_KEYS(&copy->now));
 }
 
 static void end(void *state)
@@ -319,16 +304,6 @@ static void end(void *state)
 
 /* ---- front ends ---- */
 
-static void fill(struct copy_state *s, struct entity *entity)
-{
-    struct arena *arena = &s->cells.arena;
-
-    cells_new_value(&s->cells, entity);
-    entity_set_string(
-        entity, arena, "K", arena_format(arena, "k%u", sim_draw(ROWS)));
-    front_sets_bystanders(arena, entity, "Big", "Small");
-}
-
 static void inserts(struct copy_state *s)
 {
     struct arena *arena = &s->cells.arena;
@@ -339,7 +314,7 @@ static void inserts(struct copy_state *s)
     entity_init(&entity, arena, arena_format(arena, "p%u", sim_draw(2)),
         arena_format(
             arena, "%c%u", sim_chance(30) ? 'k' : 'r', sim_draw(ROWS)));
-    fill(s, &entity);
+    cells_fill(&s->cells, &entity, ROWS);
     (void)sim_write(s->sim, SOURCES, OPERATION_INSERT, &entity, NULL);
 }
 
@@ -360,7 +335,7 @@ static void changes(struct copy_state *s, const char *table)
     entity.etag = cell->now.etag;
     front_thinks(500);
     if (type == OPERATION_REPLACE) {
-        fill(s, &entity);
+        cells_fill(&s->cells, &entity, ROWS);
         if (mark && sim_chance(80))
             entity_set(&entity, &s->cells.arena, mark);
     }
@@ -386,22 +361,9 @@ static void inserts_at_copies(struct copy_state *s)
     if (!entity_find(&entity, slice_of(MARK))) {
         entity_init(
             &entity, &s->cells.arena, wanted.partition_key, wanted.row_key);
-        fill(s, &entity);
+        cells_fill(&s->cells, &entity, ROWS);
     }
     (void)sim_write(s->sim, table_of(s, job), OPERATION_INSERT, &entity, NULL);
-}
-
-static void asks(struct copy_state *s)
-{
-    struct front_ask ask = front_draw_ask("");
-    char id[16];
-
-    if (sim_chance(60)) {
-        front_asks(s->sim, &ask);
-        return;
-    }
-    (void)snprintf(id, sizeof(id), "b%u", ++s->sim->ids);
-    sim_control_enqueue_job(s->sim, 1, "", id);
 }
 
 static void acts(void *state)
@@ -418,7 +380,7 @@ static void acts(void *state)
     else if (drawn < 74)
         inserts_at_copies(s);
     else if (drawn < 93)
-        asks(s);
+        front_asks(s->sim, "");
     else if (drawn < 97)
         sim_ask(s->sim);
     else
@@ -500,13 +462,14 @@ static char *job(void *state, unsigned n)
 const struct sim_kind sim_copy = {
     .name = "copy",
     .plain = true,
+    .two_jobs = true,
     .begin = begin,
     .job = job,
     .front = {.act = acts,
         .last = ask_last,
         .acts = 25,
         .pauses_ms = {20, 200, 2000, 5000}},
-    .committed = committed,
+    .changed = changed,
     .run_moved = run_moved,
     .end = end,
 };

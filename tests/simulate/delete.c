@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "tests/simulate/book.h"
+#include "tests/simulate/cells.h"
 #include "tests/simulate/front.h"
 #include "tests/simulate/sim.h"
-#include "tests/support/upgrade_model.h"
 #include "worker/base/mem.h"
 
 #define TABLE "Things"
@@ -22,15 +22,6 @@
 static const char *const WHATS[] = {"p0", "p1"};
 #define WHAT_COUNT 2
 
-struct thing {
-    struct slice partition_key, row_key;
-    bool alive;
-    struct entity now;
-    struct slice etag;
-    const char *what; /* the argument of runs that mean it; NULL: none does */
-    int64_t since_ms; /* ... and from when on */
-};
-
 enum choice {
     BY_FILTER,
     BY_PARTITION,
@@ -40,25 +31,17 @@ enum choice {
 
 struct delete_state {
     struct sim *sim;
-    struct arena arena;
+    struct cells cells;
     enum choice choice;
-    struct thing things[THINGS];
-    int alive;
     int64_t tokens;
 };
 
-#define KEYS(entity)                                                           \
-    SLICE_ARG((entity)->partition_key), SLICE_ARG((entity)->row_key)
-
 /* ---- the model ---- */
 
-static struct thing *find(struct delete_state *s, const struct entity *entity)
+static struct cell *find(
+    struct delete_state *s, const char *table, const struct entity *entity)
 {
-    for (int i = 0; i < THINGS; i++)
-        if (slice_equal(s->things[i].partition_key, entity->partition_key) &&
-            slice_equal(s->things[i].row_key, entity->row_key))
-            return &s->things[i];
-    return NULL;
+    return cells_find(&s->cells, table, entity->partition_key, entity->row_key);
 }
 
 static bool is_of_kind(const struct entity *entity, const char *what)
@@ -86,84 +69,61 @@ static const char *what_of(
     return NULL;
 }
 
-static void store(struct delete_state *s, struct thing *thing,
-    const struct operation *operation, const char *etag)
-{
-    const char *was = thing->alive ? thing->what : NULL;
-    struct entity whole;
-
-    if (operation->type == OPERATION_MERGE) {
-        entity_copy(&whole, &s->arena, &thing->now);
-        for (size_t i = 0; i < operation->entity.property_count; i++)
-            entity_set(&whole, &s->arena, &operation->entity.properties[i]);
-    } else {
-        entity_copy(&whole, &s->arena, &operation->entity);
-    }
-    s->alive -= thing->alive;
-    thing->alive = operation->type != OPERATION_DELETE;
-    s->alive += thing->alive;
-    thing->now = whole;
-    thing->etag = arena_copy(&s->arena, slice_of(etag));
-    thing->what = thing->alive ? what_of(s, &whole) : NULL;
-    if (thing->what != was)
-        thing->since_ms = virtual_ms();
-}
-
 static bool may_delete(const void *ctx, const struct sim_run *run)
 {
-    const struct thing *thing = ctx;
+    const struct cell *cell = ctx;
 
     return run->acquired_ms > 0 &&
            (!run->ended || run->now.state == LEDGER_CANCELLED) &&
-           strcmp(run->what, thing->what) == 0;
+           strcmp(run->what, cell->what) == 0;
 }
 
-static void judge_worker(struct delete_state *s, const struct batch *batch,
+static void judge_worker(struct delete_state *s, const char *table,
     const struct operation *operation)
 {
     const struct entity *entity = &operation->entity;
-    const struct thing *thing = find(s, entity);
+    const struct cell *cell = find(s, table, entity);
     const char *what = NULL;
 
-    if (strcmp(batch->table, TABLE) != 0 || !thing)
+    if (!cell)
         what = "is none of its business";
     else if (operation->type != OPERATION_DELETE)
         what = "is written by a worker";
-    else if (!thing->alive || !slice_equal(entity->etag, thing->etag))
+    else if (!cell->there || !slice_equal(entity->etag, cell->now.etag))
         what = "is deleted on stale knowledge";
-    else if (!thing->what)
+    else if (!cell->what)
         what = "is deleted, and no run means it";
-    else if (!book_any(s->sim->book, may_delete, thing))
+    else if (!book_any(s->sim->book, may_delete, cell))
         what = "is deleted, and none that means it is at work";
     if (what)
         sim_complain(
-            s->sim, "%s: %.*s/%.*s %s", batch->table, KEYS(entity), what);
+            s->sim, "%s: %.*s/%.*s %s", table, ENTITY_KEYS(entity), what);
 }
 
-static void committed(void *state, const struct sim_commit *commit)
+static void changed(void *state, const struct sim_change *change)
 {
     struct delete_state *s = state;
-    const struct batch *batch = commit->batch;
+    struct cell *cell;
+    const char *was;
 
-    for (size_t i = 0; i < batch->count; i++) {
-        const struct operation *operation = &batch->operations[i];
-        struct thing *thing = find(s, &operation->entity);
-
-        if (!commit->by_front_end)
-            judge_worker(s, batch, operation);
-        if (thing)
-            store(s, thing, operation, commit->result->etags[i]);
-    }
+    if (!change->by_front_end)
+        judge_worker(s, change->table, change->operation);
+    cells_store(&s->cells, change);
+    cell = find(s, change->table, &change->operation->entity);
+    was = cell->what;
+    cell->what = cell->there ? what_of(s, &cell->now) : NULL;
+    if (cell->what != was)
+        cell->since_ms = virtual_ms();
 }
 
 /* What it meant from before it began, it has met. */
 static void judge_success(struct delete_state *s, const struct sim_run *run)
 {
-    for (int i = 0; i < THINGS; i++)
-        if (s->things[i].what && strcmp(s->things[i].what, run->what) == 0 &&
-            s->things[i].since_ms < run->acquired_ms)
+    for (const struct cell *cell = s->cells.first; cell; cell = cell->next)
+        if (cell->what && strcmp(cell->what, run->what) == 0 &&
+            cell->since_ms < run->acquired_ms)
             sim_complain(s->sim, "%s has succeeded, and left %.*s/%.*s",
-                run->key, KEYS(&s->things[i]));
+                run->key, ENTITY_KEYS(&cell->now));
 }
 
 static void run_moved(
@@ -182,38 +142,37 @@ static void run_moved(
 
 /* ---- front ends ---- */
 
-static void put(struct delete_state *s, enum operation_type type,
-    const struct entity *entity)
+/* With keys, and no properties yet; its cell, or NULL. */
+static const struct cell *draw_keys(
+    struct delete_state *s, struct entity *entity)
 {
-    (void)sim_write(s->sim, TABLE, type, entity, NULL);
+    struct arena *arena = &s->cells.arena;
+    unsigned drawn = sim_draw(THINGS);
+
+    entity_init(entity, arena, arena_format(arena, "p%u", drawn / NUMBERS),
+        arena_format(arena, "e%02u", drawn % NUMBERS));
+    return find(s, TABLE, entity);
 }
 
-static void make(struct delete_state *s, const struct thing *thing,
-    struct entity *entity, const struct slice *etag)
+static void fill(struct delete_state *s, struct entity *entity)
 {
-    entity_init(entity, &s->arena, thing->partition_key, thing->row_key);
+    struct arena *arena = &s->cells.arena;
+
     if (sim_chance(85))
-        entity_set_string(entity, &s->arena, "EntityType",
+        entity_set_string(entity, arena, "EntityType",
             slice_of(sim_chance(20) ? "none" : SIM_PICK(WHATS)));
-    entity_set_int64(entity, &s->arena, "Token", ++s->tokens);
-    if (etag)
-        entity->etag = *etag;
-}
-
-static struct thing *some_thing(struct delete_state *s)
-{
-    return &s->things[sim_draw(THINGS)];
+    entity_set_int64(entity, arena, "Token", ++s->tokens);
 }
 
 static void inserts(struct delete_state *s)
 {
-    const struct thing *thing = some_thing(s);
     struct entity entity;
+    const struct cell *cell = draw_keys(s, &entity);
 
-    if (thing->alive || s->alive >= MOST_ALIVE)
+    if ((cell && cell->there) || cells_alive(&s->cells, TABLE) >= MOST_ALIVE)
         return;
-    make(s, thing, &entity, NULL);
-    put(s, OPERATION_INSERT, &entity);
+    fill(s, &entity);
+    (void)sim_write(s->sim, TABLE, OPERATION_INSERT, &entity, NULL);
 }
 
 /* By who has read it and takes its time. Refused where somebody else was
@@ -222,41 +181,15 @@ static void changes(struct delete_state *s)
 {
     static const enum operation_type TYPES[] = {
         OPERATION_REPLACE, OPERATION_MERGE, OPERATION_DELETE};
-    const struct thing *thing = some_thing(s);
     struct entity entity;
-    struct slice etag = thing->etag;
+    const struct cell *cell = draw_keys(s, &entity);
 
-    if (!thing->alive)
+    if (!cell || !cell->there)
         return;
+    entity.etag = cell->now.etag;
     front_thinks(500);
-    make(s, thing, &entity, &etag);
-    put(s, SIM_PICK(TYPES), &entity);
-}
-
-static void judge_table(struct delete_state *s)
-{
-    struct page page;
-
-    for (int i = 0; i < THINGS; i++) {
-        const struct thing *thing = &s->things[i];
-        bool there;
-
-        page_init(&page);
-        there =
-            sim_get(s->sim, TABLE, thing->partition_key, thing->row_key, &page);
-        if (there != thing->alive ||
-            (there && !model_same(&thing->now, &page.entities[0])))
-            sim_complain(
-                s->sim, "%.*s/%.*s is not as it was stored last", KEYS(thing));
-        page_done(&page);
-    }
-}
-
-static void asks(struct delete_state *s)
-{
-    struct front_ask ask = front_draw_ask(WHATS[sim_draw(WHAT_COUNT)]);
-
-    front_asks(s->sim, &ask);
+    fill(s, &entity);
+    (void)sim_write(s->sim, TABLE, SIM_PICK(TYPES), &entity, NULL);
 }
 
 static void acts(void *state)
@@ -269,7 +202,7 @@ static void acts(void *state)
     else if (drawn < 65)
         changes(s);
     else if (drawn < 95)
-        asks(s);
+        front_asks(s->sim, SIM_PICK(WHATS));
     else if (drawn < 98)
         sim_ask(s->sim);
     else
@@ -293,14 +226,9 @@ static void *begin(struct sim *sim)
 
     s->sim = sim;
     sim->state = s; /* what it writes now is judged already */
-    arena_init(&s->arena);
+    cells_init(&s->cells, sim);
     s->choice = (enum choice)sim_draw(CHOICES);
     sim_create_table(sim, TABLE);
-    for (int i = 0; i < THINGS; i++) {
-        s->things[i].partition_key =
-            arena_format(&s->arena, "p%d", i / NUMBERS);
-        s->things[i].row_key = arena_format(&s->arena, "e%02d", i % NUMBERS);
-    }
     for (unsigned i = 0; i < tries; i++)
         inserts(s);
     return s;
@@ -333,11 +261,11 @@ static void end(void *state)
 {
     struct delete_state *s = state;
 
-    judge_table(s);
-    for (int i = 0; i < THINGS; i++)
-        if (s->things[i].what)
-            sim_complain(s->sim, "%.*s/%.*s is left", KEYS(&s->things[i]));
-    arena_done(&s->arena);
+    cells_judge_tables(&s->cells, &(const char *){TABLE}, 1);
+    for (const struct cell *cell = s->cells.first; cell; cell = cell->next)
+        if (cell->what)
+            sim_complain(s->sim, "%.*s/%.*s is left", ENTITY_KEYS(&cell->now));
+    cells_done(&s->cells);
     mem_free(s);
 }
 
@@ -349,7 +277,7 @@ const struct sim_kind sim_delete = {
         .last = ask_last,
         .acts = 30,
         .pauses_ms = {20, 200, 2000, 5000}},
-    .committed = committed,
+    .changed = changed,
     .run_moved = run_moved,
     .end = end,
 };

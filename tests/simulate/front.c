@@ -79,30 +79,28 @@ void front_sets_bystanders(struct arena *arena, struct entity *entity,
                 bystanders[i].json);
 }
 
-struct front_ask front_draw_ask(const char *what)
+void front_asks(struct sim *sim, const char *what)
 {
-    struct front_ask ask = {.what = what};
-
-    ask.at_ticks = sim_chance(30) ? sim_now_ticks() : 0;
-    ask.times = sim_chance(25) ? 2 : 1;
-    return ask;
-}
-
-void front_asks(struct sim *sim, const struct front_ask *ask)
-{
+    int64_t at_ticks = sim_chance(30) ? sim_now_ticks() : 0;
+    unsigned times = sim_chance(25) ? 2 : 1;
     char id[16] = "";
 
-    if (ask->named || sim_chance(70))
-        (void)snprintf(id, sizeof(id), "r%u", ++sim->ids);
-    if (!ask->named && sim_chance(20)) {
-        sim_enqueue(sim, ask->what, "", true, 0);
+    if (sim->kind->two_jobs && !sim_chance(60)) {
+        (void)snprintf(id, sizeof(id), "b%u", ++sim->ids);
+        sim_control_enqueue_job(sim, 1, what, id);
         return;
     }
-    for (unsigned i = 0; i < ask->times; i++) {
+    if (sim_chance(70))
+        (void)snprintf(id, sizeof(id), "r%u", ++sim->ids);
+    if (sim_chance(20)) {
+        sim_enqueue(sim, what, "", true, 0);
+        return;
+    }
+    for (; times > 0; times--) {
         if (id[0] && sim_chance(40))
-            sim_control_enqueue(sim, ask->what, id);
+            sim_control_enqueue(sim, what, id);
         else
-            sim_enqueue(sim, ask->what, id, false, ask->at_ticks);
+            sim_enqueue(sim, what, id, false, at_ticks);
         front_thinks(3000);
     }
 }

@@ -39,16 +39,8 @@ void front_thinks(unsigned most_ms);
 void front_sets_bystanders(struct arena *arena, struct entity *entity,
     const char *large, const char *small);
 
-/* A run that is asked for: once, or twice because no answer came. */
-struct front_ask {
-    const char *what;
-    int64_t at_ticks; /* as in sim_enqueue() */
-    unsigned times;
-    bool named; /* certainly by an id; else with or without */
-};
-
-struct front_ask front_draw_ask(const char *what);
-
-void front_asks(struct sim *sim, const struct front_ask *ask);
+/* front_asks: for a run with that argument, once, or twice because no answer
+ * came; with an id or without. */
+void front_asks(struct sim *sim, const char *what);
 
 #endif

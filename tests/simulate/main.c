@@ -15,7 +15,6 @@
  * memory is never freed, and a child that dies takes one seed along.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
@@ -24,16 +23,15 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "tests/simulate/sim.h"
+#include "tests/support/program.h"
 #include "worker/base/log.h"
 
 #define JOBS_MAX 64
 #define SEEDS_A_CHILD 50
 #define SEED_MAX_S 120
-#define USAGE 64
 
 /* A seed's kind is that at its number, modulo their count. */
 static const struct {
@@ -124,14 +122,6 @@ static void print_failed(uint64_t seed, size_t kind, const char *why)
     (void)fflush(stdout);
 }
 
-static void quieten(void)
-{
-    int null = open("/dev/null", O_WRONLY);
-
-    if (null >= 0)
-        (void)dup2(null, STDERR_FILENO);
-}
-
 /* ---- children ---- */
 
 static void write_all(int fd, const void *what, size_t len)
@@ -153,7 +143,7 @@ static void write_all(int fd, const void *what, size_t len)
 static void __attribute__((noreturn))
 be_child(int pipe, size_t kind, uint64_t from, uint64_t count)
 {
-    quieten();
+    program_hush();
     for (uint64_t seed = from; seed < from + count; seed++) {
         struct word word = {.begins = true, .result = {.seed = seed}};
 
@@ -172,16 +162,9 @@ static void start_child(
 {
     int ends[2];
 
-    (void)fflush(stdout);
-    if (pipe(ends) != 0) {
-        perror("pipe");
-        exit(2);
-    }
-    child->pid = fork();
-    if (child->pid < 0) {
-        perror("fork");
-        exit(2);
-    }
+    if (pipe(ends) != 0)
+        program_die("pipe");
+    child->pid = program_fork();
     if (child->pid == 0) {
         (void)close(ends[0]);
         be_child(ends[1], kind, from, count);
@@ -226,9 +209,6 @@ static void count_result(struct tally *tally, const struct sim_result *result)
     tally->pauses += result->pauses;
     tally->virtual_ms += result->virtual_ms;
     count_troubles(tally, result);
-    if (getenv("PEACE") && result->peace_ms > 1000 * atoi(getenv("PEACE")))
-        printf("peace %lld s seed %llu\n", (long long)result->peace_ms / 1000,
-            (unsigned long long)result->seed);
     if (result->complaint[0]) {
         tally->failed++;
         print_failed(result->seed, tally->kind, result->complaint);
@@ -256,11 +236,9 @@ static bool read_word(int fd, struct word *ret)
 static void child_died(struct child *child, struct tally *tally)
 {
     char why[64];
-    int status;
+    int status = program_wait(child->pid);
 
     (void)close(child->pipe);
-    while (waitpid(child->pid, &status, 0) < 0 && errno == EINTR)
-        continue;
     child->pid = 0;
     if (!child->busy)
         return;
@@ -292,14 +270,6 @@ static void hear(struct child *child, struct tally *tally, bool verbose)
 
 /* ---- many seeds ---- */
 
-static double now_s(void)
-{
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
-
 static void feed(
     struct child *child, const struct options *options, uint64_t *next)
 {
@@ -321,10 +291,8 @@ static void wait_for_words(
     for (unsigned i = 0; i < count; i++)
         polls[i] = (struct pollfd){
             .fd = children[i].pid ? children[i].pipe : -1, .events = POLLIN};
-    if (poll(polls, count, -1) < 0 && errno != EINTR) {
-        perror("poll");
-        exit(2);
-    }
+    if (poll(polls, count, -1) < 0 && errno != EINTR)
+        program_die("poll");
     for (unsigned i = 0; i < count; i++)
         if (children[i].pid && polls[i].revents != 0)
             hear(&children[i], tally, options->verbose);
@@ -427,13 +395,13 @@ static bool all_played(const struct options *options, const struct tally *tally)
 static int play_many(const struct options *options)
 {
     struct tally tally = {.kind = options->kind};
-    double begun_s = now_s();
+    double begun_s = program_seconds();
 
     printf("seeds %" PRIu64 " to %" PRIu64 "\n", options->from,
         options->from + options->seeds - 1);
     (void)fflush(stdout);
     play_all(options, &tally);
-    tally.seconds = now_s() - begun_s;
+    tally.seconds = program_seconds() - begun_s;
     print_tally(options, &tally);
     return tally.failed > 0 || !all_played(options, &tally) ? 1 : 0;
 }
@@ -487,38 +455,24 @@ static int play_one(const struct options *options)
 
 /* ---- the command line ---- */
 
-static uint64_t number(const char *text)
-{
-    char *end;
-    uint64_t value;
-
-    errno = 0;
-    value = strtoull(text ? text : "", &end, 10);
-    if (!text || !*text || *end || errno != 0) {
-        (void)fprintf(stderr, "simulate: %s is no number\n", text ? text : "");
-        exit(USAGE);
-    }
-    return value;
-}
-
 static void read_options(int argc, char **argv, struct options *ret)
 {
     for (int i = 1; i < argc; i++) {
         const char *option = argv[i];
 
         if (strcmp(option, "--seeds") == 0) {
-            ret->seeds = number(argv[++i]);
+            ret->seeds = program_number(argv[++i]);
         } else if (strcmp(option, "--from") == 0) {
-            ret->from = number(argv[++i]);
+            ret->from = program_number(argv[++i]);
         } else if (strcmp(option, "--seed") == 0) {
-            ret->from = number(argv[++i]);
+            ret->from = program_number(argv[++i]);
             ret->one = true;
         } else if (strcmp(option, "--kind") == 0) {
             ret->kind = kind_named(argv[++i]);
             if (ret->kind == KIND_COUNT)
-                exit(USAGE);
+                exit(PROGRAM_USAGE);
         } else if (strcmp(option, "--jobs") == 0) {
-            ret->jobs = (unsigned)number(argv[++i]);
+            ret->jobs = (unsigned)program_number(argv[++i]);
         } else if (strcmp(option, "--stop-at-first") == 0) {
             ret->stop_at_first = true;
         } else if (strcmp(option, "--measure") == 0) {
@@ -531,7 +485,7 @@ static void read_options(int argc, char **argv, struct options *ret)
                 "[--stop-at-first]\n"
                 "       simulate [--kind K] --seed S [--verbose]\n"
                 "       simulate --measure\n");
-            exit(USAGE);
+            exit(PROGRAM_USAGE);
         }
     }
 }
@@ -546,11 +500,11 @@ int main(int argc, char **argv)
     options.from = (uint64_t)fresh * 1000;
     read_options(argc, argv, &options);
     if (options.jobs < 1 || options.jobs > JOBS_MAX || options.seeds < 1)
-        return USAGE;
+        return PROGRAM_USAGE;
     /* Always the same: a line costs a look at the clock, which is time. */
     log_set(LOG_INFO, LOG_TEXT);
     if (options.measure) {
-        quieten();
+        program_hush();
         return sim_measure();
     }
     return options.one ? play_one(&options) : play_many(&options);

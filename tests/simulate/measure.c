@@ -53,16 +53,18 @@ static void channel_name(char *to, size_t room, int number)
     (void)snprintf(to, room, "channel%d", number);
 }
 
+static const char *const TABLES[] = {"Channels", "Blogs", "Comments"};
+#define TABLE_COUNT (sizeof(TABLES) / sizeof(TABLES[0]))
+
 static void *load_begin(struct sim *sim)
 {
-    static const char *const TABLES[] = {"Channels", "Blogs", "Comments"};
     struct load *load = mem_alloc(sizeof(*load));
     char name[32];
 
     sim->state = load;
     load->sim = sim;
     arena_init(&load->arena);
-    for (size_t i = 0; i < sizeof(TABLES) / sizeof(TABLES[0]); i++)
+    for (size_t i = 0; i < TABLE_COUNT; i++)
         sim_create_table(sim, TABLES[i]);
     for (int i = 0; i < CHANNELS; i++) {
         channel_name(name, sizeof(name), i);
@@ -99,10 +101,6 @@ static void load_front_ends(void *state)
     }
 }
 
-static void load_committed(void *state, const struct sim_commit *commit)
-{
-}
-
 static void load_moved(
     void *state, const struct sim_run *run, enum ledger_state was)
 {
@@ -115,21 +113,11 @@ static void load_moved(
 
 static void load_end(void *state)
 {
-    static const char *const TABLES[] = {"Channels", "Blogs", "Comments"};
     struct load *load = state;
-    struct page page;
 
-    page_init(&page);
-    for (size_t i = 0; i < sizeof(TABLES) / sizeof(TABLES[0]); i++) {
-        struct scan_request request = {.table = TABLES[i]};
-        struct exchange exchange = {.deadline = NULL};
-
-        if (store_scan(load->sim->service, &exchange, &request, &page) !=
-                TW_OK ||
-            page.count > 0)
+    for (size_t i = 0; i < TABLE_COUNT; i++)
+        if (sim_each(load->sim, TABLES[i], NULL, NULL) != 0)
             sim_complain(load->sim, "%s is not empty", TABLES[i]);
-    }
-    page_done(&page);
     arena_done(&load->arena);
     mem_free(load);
 }
@@ -139,7 +127,6 @@ static const struct sim_kind LOAD = {
     .begin = load_begin,
     .job = load_job,
     .front_ends = load_front_ends,
-    .committed = load_committed,
     .run_moved = load_moved,
     .end = load_end,
 };

@@ -12,7 +12,6 @@
  * twice unless a report names it. A value that a client deleted comes back only
  * where something crashed, failed or came late.
  */
-#include <stdio.h>
 #include <string.h>
 
 #include "tests/simulate/book.h"
@@ -61,22 +60,13 @@ static const char *to_of(const struct move_state *s, int move)
     return TABLES[s->design == WITHIN ? 0 : 1];
 }
 
-static struct slice text_of(const struct entity *entity, const char *name)
-{
-    const struct property *property = entity_find(entity, slice_of(name));
-
-    return property
-               ? (struct slice){property->json.at + 1, property->json.len - 2}
-               : slice_of("");
-}
-
 static bool is_selected(
     const struct move_state *s, int move, const struct cell *cell)
 {
     if (!cell->there || !slice_is(cell->table, from_of(s, move)))
         return false;
     if (move == 0 && s->design == SELECTED)
-        return slice_is(text_of(&cell->now, "K"), "k0");
+        return slice_is(cells_group(&cell->now), "k0");
     if (move == 0 && s->design == WITHIN)
         return slice_is(cell->now.partition_key, "p");
     return true;
@@ -90,7 +80,7 @@ static bool goes_to(const struct move_state *s, int move,
     struct slice row_key = source->now.row_key;
 
     if (move == 0 && s->design == BY_PROPERTY)
-        row_key = text_of(&source->now, "K");
+        row_key = cells_group(&source->now);
     if (move == 0 && s->design == WITHIN)
         partition_key = slice_of("o");
     return strcmp(table, to_of(s, move)) == 0 &&
@@ -112,8 +102,8 @@ static bool has_sources(
 
 /* ---- the judge ---- */
 
-static void judge_worker(struct move_state *s, const struct batch *batch,
-    const struct operation *operation)
+static void judge_worker(
+    struct move_state *s, const char *table, const struct operation *operation)
 {
     const struct entity *entity = &operation->entity;
     int value = cells_value_of(&s->cells, entity);
@@ -127,21 +117,16 @@ static void judge_worker(struct move_state *s, const struct batch *batch,
     wanted.row_key = entity->row_key;
     if (!model_same(entity, &wanted))
         sim_complain(s->sim, "%s: %.*s/%.*s is written, and nobody wrote such",
-            batch->table, SLICE_ARG(entity->partition_key),
-            SLICE_ARG(entity->row_key));
+            table, ENTITY_KEYS(entity));
 }
 
-static void committed(void *state, const struct sim_commit *commit)
+static void changed(void *state, const struct sim_change *change)
 {
     struct move_state *s = state;
-    const struct batch *batch = commit->batch;
 
-    for (size_t i = 0; i < batch->count; i++) {
-        if (!commit->by_front_end)
-            judge_worker(s, batch, &batch->operations[i]);
-        (void)cells_store(&s->cells, batch->table, &batch->operations[i],
-            commit->result->etags[i], commit->by_front_end);
-    }
+    if (!change->by_front_end)
+        judge_worker(s, change->table, change->operation);
+    cells_store(&s->cells, change);
     cells_judge_losses(&s->cells, "after a write");
 }
 
@@ -184,7 +169,7 @@ static void judge_doubles(struct move_state *s, int move, const char *when)
             "%s: value %d is there %d times, not %d, and no report names it "
             "(%.*s %.*s/%.*s)",
             when, i, value->is, value->live, SLICE_ARG(cell->table),
-            SLICE_ARG(cell->now.partition_key), SLICE_ARG(cell->now.row_key));
+            ENTITY_KEYS(&cell->now));
     }
 }
 
@@ -213,9 +198,8 @@ static void judge_rest(struct move_state *s)
                 taken || (other->there &&
                              goes_to(s, 0, cell, other->table.at, &other->now));
         if (!taken && !s->cells.values[cell->value].named)
-            sim_complain(s->sim, "%.*s/%.*s was not moved",
-                SLICE_ARG(cell->now.partition_key),
-                SLICE_ARG(cell->now.row_key));
+            sim_complain(
+                s->sim, "%.*s/%.*s was not moved", ENTITY_KEYS(&cell->now));
     }
 }
 
@@ -252,16 +236,6 @@ static void draw_keys(struct move_state *s, struct entity *entity)
         arena_format(arena, "%c%u", sim_chance(30) ? 'k' : 'r', row));
 }
 
-static void fill(struct move_state *s, struct entity *entity)
-{
-    struct arena *arena = &s->cells.arena;
-
-    cells_new_value(&s->cells, entity);
-    entity_set_string(
-        entity, arena, "K", arena_format(arena, "k%u", sim_draw(ROWS)));
-    front_sets_bystanders(arena, entity, "Big", "Small");
-}
-
 static void inserts_into(struct move_state *s, const char *table)
 {
     struct entity entity;
@@ -269,7 +243,7 @@ static void inserts_into(struct move_state *s, const char *table)
     if (cells_alive(&s->cells, table) >= MOST_ALIVE)
         return;
     draw_keys(s, &entity);
-    fill(s, &entity);
+    cells_fill(&s->cells, &entity, ROWS);
     (void)sim_write(s->sim, table, OPERATION_INSERT, &entity, NULL);
 }
 
@@ -295,21 +269,8 @@ static void changes(struct move_state *s, const char *table)
         return;
     front_thinks(500);
     if (type == OPERATION_REPLACE)
-        fill(s, &entity);
+        cells_fill(&s->cells, &entity, ROWS);
     (void)sim_write(s->sim, table, type, &entity, NULL);
-}
-
-static void asks(struct move_state *s)
-{
-    struct front_ask ask = front_draw_ask("");
-    char id[16];
-
-    if (sim_chance(60)) {
-        front_asks(s->sim, &ask);
-        return;
-    }
-    (void)snprintf(id, sizeof(id), "b%u", ++s->sim->ids);
-    sim_control_enqueue_job(s->sim, 1, "", id);
 }
 
 static void acts(void *state)
@@ -322,7 +283,7 @@ static void acts(void *state)
     else if (drawn < 70)
         changes(s, TABLES[sim_draw(TABLE_COUNT)]);
     else if (drawn < 90)
-        asks(s);
+        front_asks(s->sim, "");
     else if (drawn < 95)
         sim_ask(s->sim);
     else if (s->foreign)
@@ -407,13 +368,14 @@ static void end(void *state)
 const struct sim_kind sim_move = {
     .name = "move",
     .plain = true,
+    .two_jobs = true,
     .begin = begin,
     .job = job,
     .front = {.act = acts,
         .last = ask_last,
         .acts = 25,
         .pauses_ms = {20, 200, 2000, 5000}},
-    .committed = committed,
+    .changed = changed,
     .run_moved = run_moved,
     .end = end,
 };

@@ -66,19 +66,27 @@ void sim_complain(struct sim *sim, const char *format, ...)
 
 /* ---- the service ---- */
 
+static void tell_changes(struct sim *sim, const struct store_request *request)
+{
+    const struct batch *batch = request->batch;
+
+    for (size_t i = 0; i < batch->count && sim->kind->changed; i++)
+        sim->kind->changed(
+            sim->state, &(struct sim_change){.by_front_end = sim->by_front_end,
+                            .by_worker = sim->by_worker,
+                            .table = batch->table,
+                            .operation = &batch->operations[i],
+                            .etag = request->result->etags[i]});
+}
+
 static void judge_taken(struct sim *sim, const struct store_request *request)
 {
-    const struct sim_commit commit = {.by_front_end = sim->by_front_end,
-        .by_worker = sim->by_worker,
-        .batch = request->batch,
-        .result = request->result};
-
     if (request->call == CALL_BATCH && strcmp(request->name, BESIDE_TABLE) == 0)
         return;
     if (request->call == CALL_BATCH && strcmp(request->name, LEDGER_TABLE) == 0)
         book_commit(sim->book, request->batch, sim->by_worker);
     else if (request->call == CALL_BATCH)
-        sim->kind->committed(sim->state, &commit);
+        tell_changes(sim, request);
     else if (request->call == CALL_QUEUE_PUT && sim->by_worker)
         book_put(sim->book, request->name, request->text);
     else if (request->call == CALL_QUEUE_PUT)
@@ -127,7 +135,7 @@ int sim_each(struct sim *sim, const char *table, sim_seen *seen, void *ctx)
     page_init(&page);
     do {
         code = store_scan(sim->service, &exchange, &request, &page);
-        for (size_t i = 0; i < page.count && code == TW_OK; i++)
+        for (size_t i = 0; i < page.count && code == TW_OK && seen; i++)
             seen(ctx, table, &page.entities[i]);
         count += code == TW_OK ? (int)page.count : 0;
         request.from = page.next;
@@ -165,20 +173,6 @@ bool sim_get(struct sim *sim, const char *table, struct slice partition_key,
     return code == TW_OK;
 }
 
-bool sim_get_etag(struct sim *sim, const char *table,
-    struct slice partition_key, struct slice row_key, struct slice *etag)
-{
-    struct page page;
-    bool there;
-
-    page_init(&page);
-    there = sim_get(sim, table, partition_key, row_key, &page);
-    if (there)
-        *etag = arena_copy(&sim->arena, page.entities[0].etag);
-    page_done(&page);
-    return there;
-}
-
 enum tw_err sim_write(struct sim *sim, const char *table,
     enum operation_type type, const struct entity *entity, char *etag)
 {
@@ -194,8 +188,7 @@ enum tw_err sim_write(struct sim *sim, const char *table,
     code = store_batch(&sim->judge.store, &exchange, &batch, result);
     sim->by_front_end = false;
     virtual_note("front end: %s %d %.*s/%.*s: %s", table, (int)type,
-        SLICE_ARG(entity->partition_key), SLICE_ARG(entity->row_key),
-        err_name(code));
+        ENTITY_KEYS(entity), err_name(code));
     virtual_unmask();
     if (code == TW_OK && etag)
         memcpy(etag, result->etags[0], sizeof(result->etags[0]));
@@ -300,31 +293,40 @@ void sim_control_enqueue_phase(
     control_enqueue_args(sim, 0, &(struct run_args){2, names, values}, id);
 }
 
-void sim_cancel(struct sim *sim)
+/* Of a run's key, JOB/ID. */
+static struct slice id_of(const char *key)
+{
+    return slice_of(strchr(key, '/') + 1);
+}
+
+typedef enum tw_err ask_run(struct store *store, struct slice job,
+    struct slice id, struct ledger_run *was, bool *asked, struct err *err);
+
+/* What control_cancel() or control_pause() asks of some run of SIM_JOB, which
+ * is key (of sim_run's size) then. False: nothing was asked. */
+static bool ask_some(
+    struct sim *sim, ask_run *ask, const char *what, char *key, size_t room)
 {
     const struct sim_run *run = book_some_run(sim->book);
     struct ledger_run was;
-    struct arena arena;
-    struct slice id;
     struct err err;
     enum tw_err code;
     bool asked;
 
     if (!run || !slice_is(run->now.job, SIM_JOB))
-        return;
-    arena_init(&arena);
-    id = arena_copy(&arena, run->now.id); /* the book changes meanwhile */
+        return false;
+    (void)snprintf(key, room, "%s", run->key);
     ledger_run_init(&was);
     virtual_mask();
     sim->by_worker = false;
-    virtual_note("%s is to be cancelled", run->key);
-    code = control_cancel(
-        &sim->judge.store, slice_of(SIM_JOB), id, &was, &asked, &err);
+    virtual_note("%s is to be %s", key, what);
+    code = ask(
+        &sim->judge.store, slice_of(SIM_JOB), id_of(key), &was, &asked, &err);
     virtual_unmask();
     ledger_run_done(&was);
-    arena_done(&arena);
     if (code != TW_OK && code != TW_CONFLICT)
-        sim_complain(sim, "cancel: %s", err.text);
+        sim_complain(sim, "to be %s: %s", what, err.text);
+    return code == TW_OK;
 }
 
 /* Does the run want `resume`: is it paused, or will its owner pause it? */
@@ -338,8 +340,7 @@ static bool wants_resume(struct sim *sim, const char *key)
 }
 
 /* As `tableward resume` does it, on a worker's queue. */
-static enum tw_err resume_run(
-    struct sim *sim, const char *key, struct slice id, struct err *err)
+static enum tw_err resume_run(struct sim *sim, const char *key, struct err *err)
 {
     struct setup_queue queue = {
         .name = SIM_QUEUE, .poison_queue = SIM_QUEUE "-poison"};
@@ -358,14 +359,14 @@ static enum tw_err resume_run(
     sim->by_worker = false;
     sim->put_run = key;
     virtual_note("%s is to be resumed", key);
-    code = control_resume(&definition, slice_of(SIM_JOB), id, &resumed, err);
+    code = control_resume(
+        &definition, slice_of(SIM_JOB), id_of(key), &resumed, err);
     virtual_unmask();
     return code;
 }
 
 /* Until no pause is left: the owner may see it late, or be dead. */
-static void resume_after_a_while(
-    struct sim *sim, const char *key, struct slice id)
+static void resume_after_a_while(struct sim *sim, const char *key)
 {
     struct err err;
 
@@ -375,51 +376,22 @@ static void resume_after_a_while(
         front_thinks(20000);
         if (!wants_resume(sim, key))
             return;
-        code = resume_run(sim, key, id, &err);
+        code = resume_run(sim, key, &err);
         if (code != TW_OK && code != TW_CONFLICT)
             sim_complain(sim, "resume: %s", err.text);
     } while (wants_resume(sim, key));
 }
 
-static void pause_and_resume(struct sim *sim)
-{
-    const struct sim_run *run = book_some_run(sim->book);
-    struct ledger_run was;
-    struct arena arena;
-    struct slice id;
-    char key[sizeof(run->key)];
-    struct err err;
-    enum tw_err code;
-    bool asked;
-
-    if (!run || !slice_is(run->now.job, SIM_JOB))
-        return;
-    arena_init(&arena);
-    id = arena_copy(&arena, run->now.id); /* the book changes meanwhile */
-    (void)snprintf(key, sizeof(key), "%s", run->key);
-    ledger_run_init(&was);
-    virtual_mask();
-    sim->by_worker = false;
-    virtual_note("%s is to be paused", key);
-    code = control_pause(
-        &sim->judge.store, slice_of(SIM_JOB), id, &was, &asked, &err);
-    virtual_unmask();
-    ledger_run_done(&was);
-    if (code == TW_OK) {
-        sim->result->pauses++;
-        resume_after_a_while(sim, key, id);
-    } else if (code != TW_CONFLICT) {
-        sim_complain(sim, "pause: %s", err.text);
-    }
-    arena_done(&arena);
-}
-
 void sim_ask(struct sim *sim)
 {
-    if (sim_chance(30))
-        sim_cancel(sim);
-    else
-        pause_and_resume(sim);
+    char key[sizeof(((struct sim_run *)0)->key)];
+
+    if (sim_chance(30)) {
+        (void)ask_some(sim, control_cancel, "cancelled", key, sizeof(key));
+    } else if (ask_some(sim, control_pause, "paused", key, sizeof(key))) {
+        sim->result->pauses++;
+        resume_after_a_while(sim, key);
+    }
 }
 
 void sim_enqueue_garbage(struct sim *sim)
@@ -547,14 +519,13 @@ static int64_t count_messages(struct sim *sim, const char *queue)
 
 static bool all_is_done(struct sim *sim)
 {
-    return sim->front_ends == 0 && sim->late_comers == 0 &&
-           book_all_ended(sim->book) && count_messages(sim, SIM_QUEUE) == 0 &&
+    return sim->front_ends == 0 && book_all_ended(sim->book) &&
+           count_messages(sim, SIM_QUEUE) == 0 &&
            count_messages(sim, SIM_BOUND) == 0;
 }
 
 static void calm_down(struct sim *sim)
 {
-    sim->quiet = true;
     sim->down_until_ms = 0;
     sim->latency_ms = sim->latency_ms > 20 ? 20 : sim->latency_ms;
     faulty_seed(&sim->faults, 0, NULL, 0);
@@ -599,7 +570,6 @@ static void send_home(struct sim *sim)
     while (trouble_lasts(&sim->troubles, TROUBLE_PAUSE))
         virtual_sleep(1000);
     until_ms = virtual_ms() + STOP_MAX_MS;
-    sim->over = true;
     for (unsigned i = 0; i < sim->worker_count; i++) {
         worker_stop(sim->workers[i]);
         while (worker_alive(sim->workers[i]) && !sim->result->complaint[0]) {

@@ -21,6 +21,7 @@
 #include "jobs/jobs.h"
 #include "tests/simulate/front.h"
 #include "tests/simulate/trouble.h"
+#include "tests/support/direct.h"
 #include "tests/support/faulty.h"
 #include "tests/support/interpose.h"
 #include "tests/support/virtual_platform.h"
@@ -39,12 +40,13 @@ struct sim;
 struct book;
 struct worker;
 
-/* A batch that the service has taken. */
-struct sim_commit {
+/* An operation that the service has taken. */
+struct sim_change {
     bool by_front_end;
     bool by_worker; /* neither: it landed late, in nobody's name */
-    const struct batch *batch;
-    const struct batch_result *result;
+    const char *table;
+    const struct operation *operation;
+    const char *etag; /* new */
 };
 
 /* A run, as the ledger has it. */
@@ -58,14 +60,6 @@ struct sim_run {
     bool was_asked;      /* ever to be paused or cancelled */
     unsigned lists;      /* of the index that it is on: 1 open, 2 any other */
     int64_t acquired_ms; /* when it was claimed first; 0: not yet */
-    int64_t opened_ms;   /* when it came into the ledger */
-
-    /* Of its own tables: when it last began to read one from the beginning,
-     * when the time before that; how often; and when it last wrote. 0: never.
-     */
-    int64_t looked_ms, looked_before_ms, wrote_ms;
-    unsigned looks;
-    bool looking; /* it has read nothing else since, and written nothing */
 };
 
 /* What a kind of jobs brings along. */
@@ -73,9 +67,9 @@ struct sim_kind {
     const char *name;
     const char *more_args; /* members of a message's args behind SIM_ARGUMENT;
                               NULL: none */
-    const char *looks_at;  /* the table whose looks count; NULL: any */
     bool plain;            /* its jobs have no argument; SIM_BOUND is bound to
                               none */
+    bool two_jobs;         /* front ends ask for a second one, too */
 
     /* begin: draw what this world is like, make tables, fill them. */
     void *(*begin)(struct sim *sim);
@@ -89,12 +83,8 @@ struct sim_kind {
     /* front_ends: start others than these. NULL: there are none. */
     void (*front_ends)(void *state);
 
-    /* committed: a batch on a table other than the ledger. */
-    void (*committed)(void *state, const struct sim_commit *commit);
-
-    /* indeterminate (NULL: nobody asks): the answer to a worker's batch on such
-     * a table was lost. */
-    void (*indeterminate)(void *state, const struct batch *batch);
+    /* changed (NULL: nobody asks): a table other than the ledger. */
+    void (*changed)(void *state, const struct sim_change *change);
 
     /* run_moved: run has been claimed, has ended, ...; was: its state. */
     void (*run_moved)(
@@ -177,11 +167,8 @@ struct sim {
                               repeats it */
     int64_t down_until_ms; /* nobody reaches the service */
     struct troubles troubles;
-    unsigned front_ends;  /* still at work */
-    unsigned ids;         /* that they have given to runs */
-    unsigned late_comers; /* that act in peace alone, and have not yet */
-    bool quiet;           /* no more faults */
-    bool over;            /* everybody go home */
+    unsigned front_ends; /* still at work */
+    unsigned ids;        /* that they have given to runs */
 };
 
 /* sim_run: a whole world, from the beginning to the judgement. */
@@ -206,8 +193,8 @@ void sim_keep_alive(struct sim *sim);
 
 void sim_create_table(struct sim *sim, const char *table);
 
-/* sim_each: has each entity of a table seen; how many they are. A table that
- * is not there has -1. */
+/* sim_each: has each entity of a table seen (NULL: nobody looks); how many they
+ * are. A table that is not there has -1. */
 typedef void sim_seen(
     void *ctx, const char *table, const struct entity *entity);
 int sim_each(struct sim *sim, const char *table, sim_seen *seen, void *ctx);
@@ -219,11 +206,6 @@ int64_t sim_now_ticks(void);
 /* sim_get: false: it is not there. */
 bool sim_get(struct sim *sim, const char *table, struct slice partition_key,
     struct slice row_key, struct page *page);
-
-/* sim_get_etag: the same, of the ETag alone, which lives as long as the world.
- */
-bool sim_get_etag(struct sim *sim, const char *table,
-    struct slice partition_key, struct slice row_key, struct slice *etag);
 
 /* sim_write: one operation; its new ETag goes to etag (96 bytes, or NULL). */
 enum tw_err sim_write(struct sim *sim, const char *table,
@@ -238,12 +220,10 @@ void sim_enqueue(struct sim *sim, const char *what, const char *id, bool bound,
     int64_t at_ticks);
 
 /* sim_control_enqueue: the same as `tableward enqueue` does it.
- * sim_control_enqueue_job: for another of the kind's jobs. sim_cancel: some
- * run, as `tableward cancel` does. */
+ * sim_control_enqueue_job: for another of the kind's jobs. */
 void sim_control_enqueue(struct sim *sim, const char *what, const char *id);
 void sim_control_enqueue_job(
     struct sim *sim, size_t job, const char *what, const char *id);
-void sim_cancel(struct sim *sim);
 
 /* sim_ask: what a person asks of some run of SIM_JOB: to be cancelled; or
  * paused, and after a while resumed. Returns when both are done. */

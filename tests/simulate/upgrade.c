@@ -42,9 +42,6 @@ struct upgrade_state {
     int64_t named; /* by it */
 };
 
-#define WHERE(thing)                                                           \
-    SLICE_ARG((thing)->partition_key), SLICE_ARG((thing)->row_key)
-
 static struct thing *find(struct upgrade_state *s, const struct entity *entity)
 {
     for (int i = 0; i < THINGS; i++)
@@ -60,7 +57,7 @@ static void judge(
     const char *lost = releases_lost(s->releases, &thing->is, end);
 
     if (lost)
-        sim_complain(s->sim, "%.*s/%.*s: %s", WHERE(thing), lost);
+        sim_complain(s->sim, "%.*s/%.*s: %s", ENTITY_KEYS(thing), lost);
 }
 
 /* ---- what is stored ---- */
@@ -80,32 +77,27 @@ static void judge_worker(struct upgrade_state *s, struct thing *thing,
 {
     if (operation->type != OPERATION_REPLACE)
         sim_complain(s->sim, "%.*s/%.*s: operation %d of a worker is no PUT",
-            WHERE(thing), (int)operation->type);
+            ENTITY_KEYS(thing), (int)operation->type);
     else if (!slice_equal(operation->entity.etag, thing->etag))
         sim_complain(s->sim, "%.*s/%.*s: a worker overwrites another ETag",
-            WHERE(thing));
+            ENTITY_KEYS(thing));
     releases_read(s->releases, &operation->entity, &thing->is);
     judge(s, thing, RELEASE_OPEN);
 }
 
-static void committed(void *state, const struct sim_commit *commit)
+static void changed(void *state, const struct sim_change *change)
 {
     struct upgrade_state *s = state;
-    const struct batch *batch = commit->batch;
+    struct thing *thing = find(s, &change->operation->entity);
 
-    for (size_t i = 0; i < batch->count; i++) {
-        const struct operation *operation = &batch->operations[i];
-        struct thing *thing = find(s, &operation->entity);
-
-        if (strcmp(batch->table, TABLE) != 0 || !thing) {
-            sim_complain(
-                s->sim, "a write to %s that nobody asked for", batch->table);
-            return;
-        }
-        if (!commit->by_front_end)
-            judge_worker(s, thing, operation);
-        thing->etag = arena_copy(&s->arena, slice_of(commit->result->etags[i]));
+    if (strcmp(change->table, TABLE) != 0 || !thing) {
+        sim_complain(
+            s->sim, "a write to %s that nobody asked for", change->table);
+        return;
     }
+    if (!change->by_front_end)
+        judge_worker(s, thing, change->operation);
+    thing->etag = arena_copy(&s->arena, slice_of(change->etag));
     releases_clear(s->releases);
 }
 
@@ -142,7 +134,7 @@ static void judge_seen(
 
     if (!thing || !slice_equal(thing->etag, seen->etag))
         sim_complain(s->sim, "%.*s/%.*s is not as it was stored last",
-            SLICE_ARG(seen->partition_key), SLICE_ARG(seen->row_key));
+            ENTITY_KEYS(seen));
 }
 
 static void judge_table(struct upgrade_state *s)
@@ -314,7 +306,7 @@ const struct sim_kind sim_upgrade = {
         .last = ask_last,
         .acts = 30,
         .pauses_ms = {20, 200, 2000, 5000}},
-    .committed = committed,
+    .changed = changed,
     .run_moved = run_moved,
     .end = end,
 };

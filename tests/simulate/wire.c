@@ -142,14 +142,6 @@ static enum tw_err attempt(struct wire *wire, struct exchange *exchange,
     return code;
 }
 
-static void note_indeterminate(
-    struct sim *sim, const struct store_request *request)
-{
-    if (sim->kind->indeterminate && request->call == CALL_BATCH &&
-        strcmp(request->name, LEDGER_TABLE) != 0)
-        sim->kind->indeterminate(sim->state, request->batch);
-}
-
 static enum tw_err meet(struct interposed *self, struct exchange *exchange,
     const struct store_request *request)
 {
@@ -174,10 +166,8 @@ static enum tw_err meet(struct interposed *self, struct exchange *exchange,
             exchange->date_ticks);
         virtual_unmask();
     }
-    if (code == TW_UNKNOWN) {
+    if (code == TW_UNKNOWN)
         request_forget(request, before);
-        note_indeterminate(wire->sim, request);
-    }
     return code;
 }
 

@@ -306,32 +306,30 @@ static void stall_shortly(struct worker *worker)
         (int64_t)sim_draw((unsigned)worker->visibility_timeout_s * 1000));
 }
 
-static void freeze_renewer(struct worker *worker)
+/* thread: the name of what is frozen. */
+static void freeze(struct worker *worker, const char *thread, const char *what)
 {
     int64_t ms = longer_than_a_lease(worker);
 
+    virtual_note("worker %u: %s frozen for %lld ms", worker->number, what,
+        (long long)ms);
+    virtual_stall_thread(worker->now->process, thread, ms);
+}
+
+static void freeze_renewer(struct worker *worker)
+{
     worker->sim->result->stalls++;
-    virtual_note(
-        "worker %u: renewer frozen for %lld ms", worker->number, (long long)ms);
-    virtual_stall_thread(worker->now->process, "renewer", ms);
+    freeze(worker, "renewer", "renewer");
 }
 
 static void freeze_request_pool(struct worker *worker)
 {
-    int64_t ms = longer_than_a_lease(worker);
-
-    virtual_note("worker %u: requests frozen for %lld ms", worker->number,
-        (long long)ms);
-    virtual_stall_thread(worker->now->process, "request", ms);
+    freeze(worker, "request", "requests");
 }
 
 static void freeze_worker_threads(struct worker *worker)
 {
-    int64_t ms = longer_than_a_lease(worker);
-
-    virtual_note(
-        "worker %u: slots frozen for %lld ms", worker->number, (long long)ms);
-    virtual_stall_thread(worker->now->process, "worker", ms);
+    freeze(worker, "worker", "slots");
 }
 
 static void step_wall(struct worker *worker)
