@@ -12,11 +12,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "worker/base/buf.h"
+#include "config/problems.h"
 #include "worker/base/crypto.h"
+#include "worker/base/mem.h"
 #include "worker/base/text.h"
+#include "worker/transfer/entity_line.h"
 
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))
+#define BUF_MAX_BYTES (4 * 1024 * 1024)
 
 /* ---- beginning and failing ---- */
 
@@ -82,15 +85,54 @@ void fuzz_same(struct slice a, struct slice b, const char *file, int line)
     fuzz_fail(file, line, "two texts are the same", buf_slice(&text));
 }
 
-struct slice fuzz_input(const uint8_t *at, size_t len)
-{
-    static char *copy;
+/* Of this input. */
+static struct lent {
+    struct lent *next;
+    struct buf buf;
+} * lent;
 
-    free(copy);
-    copy = malloc(len);
+struct buf *fuzz_buf(void)
+{
+    struct lent *one = mem_alloc(sizeof(*one));
+
+    buf_init(&one->buf, BUF_MAX_BYTES);
+    one->next = lent;
+    lent = one;
+    return &one->buf;
+}
+
+static void take_back(void)
+{
+    while (lent) {
+        struct lent *one = lent;
+
+        lent = one->next;
+        buf_done(&one->buf);
+        mem_free(one);
+    }
+}
+
+int fuzz_play(const uint8_t *at, size_t len,
+    void (*target)(struct slice text, struct fuzz_source *in))
+{
+    char *copy = malloc(len);
+    struct arena arena;
+    struct fuzz_source in = {at, len, &arena, at, len};
+
     if (len > 0)
         memcpy(copy, at, len);
-    return (struct slice){copy, len};
+    arena_init(&arena);
+    target((struct slice){copy, len}, &in);
+    take_back();
+    arena_done(&arena);
+    free(copy);
+    return 0;
+}
+
+void fuzz_again(struct fuzz_source *in)
+{
+    in->at = in->input;
+    in->left = in->input_len;
 }
 
 void fuzz_said(const struct err *err)
@@ -104,6 +146,19 @@ void fuzz_said(const struct err *err)
         if ((unsigned char)text.at[i] < 0x20 || text.at[i] == 0x7f)
             fuzz_fail(__FILE__, __LINE__,
                 "a sentence has no control characters", text);
+}
+
+void fuzz_problems(const struct problems *problems)
+{
+    FUZZ_CHECK(problems->count <= problems->errors + problems->warnings);
+    for (size_t i = 0; i < problems->count; i++) {
+        struct slice text = slice_of(problems->list[i].text);
+
+        if (text.len == 0 || !text_is_utf8(text))
+            fuzz_fail(__FILE__, __LINE__, "a problem is UTF-8", text);
+        FUZZ_CHECK(problems->list[i].mark.line >= 1);
+        FUZZ_CHECK(problems->list[i].mark.column >= 1);
+    }
 }
 
 /* ---- numbers ---- */
@@ -303,6 +358,15 @@ struct slice fuzz_etag(struct fuzz_source *in)
         fuzz_below(in, UINT64_MAX));
 }
 
+void fuzz_add_doubled(struct buf *to, struct slice text, const char *which)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        buf_add_char(to, text.at[i]);
+        if (text.at[i] != '\0' && strchr(which, text.at[i]))
+            buf_add_char(to, text.at[i]);
+    }
+}
+
 /* ---- entities ---- */
 
 struct slice fuzz_base64_json(struct fuzz_source *in, struct slice bytes)
@@ -409,6 +473,30 @@ bool fuzz_entities_equal(const struct entity *a, const struct entity *b)
             !property_equal(&a->properties[i], &b->properties[i]))
             return false;
     return true;
+}
+
+struct entity fuzz_parse(struct slice json, bool keys, struct arena *arena)
+{
+    struct entity entity;
+    struct err err;
+    size_t end;
+
+    if (entity_parse(json, keys, arena, &entity, &end, &err) != TW_OK)
+        fuzz_fail(__FILE__, __LINE__, err.text, json);
+    FUZZ_CHECK(end == json.len);
+    return entity;
+}
+
+void fuzz_same_line(const struct entity *entity, struct arena *arena)
+{
+    struct buf *line = fuzz_buf();
+    struct entity again;
+    bool blank;
+
+    entity_write(entity, line);
+    FUZZ_CHECK(entity_line(buf_slice(line), false, arena, &again, &blank,
+                   NULL) == TW_OK);
+    FUZZ_CHECK(!blank && fuzz_entities_equal(&again, entity));
 }
 
 void fuzz_same_page(const struct page *a, const struct page *b)

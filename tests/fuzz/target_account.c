@@ -4,7 +4,6 @@
 #include <strings.h>
 
 #include "tests/fuzz/fuzz.h"
-#include "worker/base/buf.h"
 #include "worker/base/crypto.h"
 #include "worker/base/text.h"
 #include "worker/store/azure/account.h"
@@ -140,23 +139,22 @@ static void parts_are_read_back(struct fuzz_source *in)
     bool own_table = fuzz_yes(in);
     bool with_key = fuzz_byte(in) % 16 == 1; /* setting one up takes long */
     struct account *account;
-    struct buf text;
+    struct buf *text = fuzz_buf();
     struct slice origin;
 
     if (key.len == 0)
         key = slice_of("k");
-    buf_init(&text, 65536);
-    add_part(in, &text, "AccountName", name);
+    add_part(in, text, "AccountName", name);
     if (with_key)
-        add_part(in, &text, "AccountKey", base64(in, key));
+        add_part(in, text, "AccountKey", base64(in, key));
     else
-        add_part(in, &text, "SharedAccessSignature", slice_of("?sv=1&sig=x"));
-    add_part(in, &text, "BlobEndpoint", slice_of("ftp://x"));
+        add_part(in, text, "SharedAccessSignature", slice_of("?sv=1&sig=x"));
+    add_part(in, text, "BlobEndpoint", slice_of("ftp://x"));
     if (own_table)
-        add_part(in, &text, "TableEndpoint",
+        add_part(in, text, "TableEndpoint",
             arena_format(in->arena, "http://127.0.0.1:%u/%s/",
                 1 + fuzz_byte(in), path.at));
-    FUZZ_CHECK(account_parse(buf_slice(&text), false, &account, NULL) == TW_OK);
+    FUZZ_CHECK(account_parse(buf_slice(text), false, &account, NULL) == TW_OK);
     check_account(account);
     if (with_key)
         check_key(account, key);
@@ -172,7 +170,6 @@ static void parts_are_read_back(struct fuzz_source *in)
         FUZZ_SAME(slice_of(account->table.origin), origin);
     }
     account_free(account);
-    buf_done(&text);
 }
 
 /* A signature with anything in it is refused, or goes into a URL as it is. */
@@ -180,16 +177,14 @@ static void signature_is_sound(struct fuzz_source *in)
 {
     struct slice sas = fuzz_text(in, 12);
     struct account *account;
-    struct buf text;
+    struct buf *text = fuzz_buf();
 
-    buf_init(&text, 65536);
-    buf_add_format(&text, "AccountName=a;SharedAccessSignature=sv=1&sig=");
-    buf_add_slice(&text, sas);
-    if (account_parse(buf_slice(&text), false, &account, NULL) == TW_OK) {
+    buf_add_format(text, "AccountName=a;SharedAccessSignature=sv=1&sig=");
+    buf_add_slice(text, sas);
+    if (account_parse(buf_slice(text), false, &account, NULL) == TW_OK) {
         check_account(account);
         account_free(account);
     }
-    buf_done(&text);
 }
 
 /* Whatever else is wrong, no sentence shows the key or the signature. */
@@ -199,38 +194,29 @@ static void secrets_are_not_shown(struct fuzz_source *in)
     struct slice broken = fuzz_xml_text(in, 30);
     struct account *account;
     struct err err = {{0}};
-    struct buf text;
+    struct buf *text = fuzz_buf();
 
-    buf_init(&text, 65536);
     if (fuzz_yes(in))
-        buf_add_format(&text, "AccountName=%s;AccountKey=%.*s;",
+        buf_add_format(text, "AccountName=%s;AccountKey=%.*s;",
             fuzz_yes(in) ? "a/c" : "", SLICE_ARG(secret));
     else
-        buf_add_format(&text, "SharedAccessSignature=sv=1&%s%.*s;",
+        buf_add_format(text, "SharedAccessSignature=sv=1&%s%.*s;",
             fuzz_yes(in) ? "sig=" : "", SLICE_ARG(secret));
-    buf_add_slice(&text, broken);
-    buf_add_slice(&text, secret);
-    if (account_parse(buf_slice(&text), false, &account, &err) == TW_OK)
+    buf_add_slice(text, broken);
+    buf_add_slice(text, secret);
+    if (account_parse(buf_slice(text), false, &account, &err) == TW_OK)
         account_free(account);
     else
         FUZZ_CHECK(!shows(err.text, secret));
-    buf_done(&text);
 }
 
 FUZZ_TARGET(account)
 {
-    struct slice text = fuzz_input(at, len);
-    struct arena arena;
-    struct fuzz_source in = {at, len, &arena};
-
-    arena_init(&arena);
     try_string(text);
     try_endpoints(text);
-    parts_are_read_back(&in);
-    in = (struct fuzz_source){at, len, &arena};
-    secrets_are_not_shown(&in);
-    in = (struct fuzz_source){at, len, &arena};
-    signature_is_sound(&in);
-    arena_done(&arena);
-    return 0;
+    parts_are_read_back(in);
+    fuzz_again(in);
+    secrets_are_not_shown(in);
+    fuzz_again(in);
+    signature_is_sound(in);
 }

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 
 #include "tests/fuzz/fuzz.h"
-#include "worker/base/buf.h"
 #include "worker/base/json.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
@@ -331,20 +330,18 @@ static void answer_that_was_made_up(struct fuzz_source *in)
         add_page, add_messages, add_parts};
     unsigned which = (unsigned)fuzz_below(in, REQUESTS);
     size_t fields = (size_t)fuzz_below(in, 5);
-    struct buf wire;
+    struct buf *wire = fuzz_buf();
 
-    buf_init(&wire, 1024 * 1024);
-    buf_add_format(&wire, "HTTP/1.1 %d Word\r\n", statuses[fuzz_below(in, 12)]);
-    buf_add_text(&wire, "x-ms-version: 2019-02-02\r\n");
-    buf_add_text(&wire, "Content-Type: multipart/mixed; boundary=b\r\n");
+    buf_add_format(wire, "HTTP/1.1 %d Word\r\n", statuses[fuzz_below(in, 12)]);
+    buf_add_text(wire, "x-ms-version: 2019-02-02\r\n");
+    buf_add_text(wire, "Content-Type: multipart/mixed; boundary=b\r\n");
     for (size_t i = 0; i < fields; i++)
-        add_field(in, &wire);
-    buf_add_text(&wire, "\r\n");
+        add_field(in, wire);
+    buf_add_text(wire, "\r\n");
     if (!fuzz_yes(in))
-        bodies[fuzz_below(in, 3)](in, &wire);
-    double_.wire = buf_slice(&wire);
+        bodies[fuzz_below(in, 3)](in, wire);
+    double_.wire = buf_slice(wire);
     ask(the_store(), which, in->arena);
-    buf_done(&wire);
 }
 
 /* ---- errors that were made up ---- */
@@ -364,28 +361,26 @@ static void error_is_read_back(struct fuzz_source *in)
     struct slice code = fuzz_word(in, 1, 60), message;
     bool xml = fuzz_yes(in);
     struct answer_error error;
-    struct buf body;
+    struct buf *body = fuzz_buf();
 
     message = xml ? fuzz_xml_text(in, 30) : fuzz_key(in, 30);
-    buf_init(&body, 65536);
     if (xml) {
         buf_add_format(
-            &body, "<Error><Code>%.*s</Code><Message>", SLICE_ARG(code));
-        add_xml_escaped(&body, message);
-        buf_add_text(&body, "\nRequestId:1</Message></Error>");
+            body, "<Error><Code>%.*s</Code><Message>", SLICE_ARG(code));
+        add_xml_escaped(body, message);
+        buf_add_text(body, "\nRequestId:1</Message></Error>");
     } else {
         buf_add_format(
-            &body, "{\"odata.error\":{\"code\":\"%.*s\",", SLICE_ARG(code));
-        buf_add_text(&body, "\"message\":{\"lang\":\"en\",\"value\":");
-        json_add_string(&body, message);
-        buf_add_text(&body, "}}}");
+            body, "{\"odata.error\":{\"code\":\"%.*s\",", SLICE_ARG(code));
+        buf_add_text(body, "\"message\":{\"lang\":\"en\",\"value\":");
+        json_add_string(body, message);
+        buf_add_text(body, "}}}");
     }
-    answer_body_error(buf_slice(&body), &error);
+    answer_body_error(buf_slice(body), &error);
     FUZZ_SAME(slice_of(error.code), code);
     FUZZ_CHECK(text_is_utf8(slice_of(error.message)));
     if (message.len > 0 && !xml)
         FUZZ_SAME(slice_of(error.message), message);
-    buf_done(&body);
 }
 
 static void outcomes_are_sound(struct fuzz_source *in)
@@ -402,25 +397,18 @@ static void outcomes_are_sound(struct fuzz_source *in)
 
 FUZZ_TARGET(answer)
 {
-    struct slice text = fuzz_input(at, len);
-    struct fuzz_source in;
-    struct arena arena;
     struct answer_error error;
 
-    arena_init(&arena);
-    in = (struct fuzz_source){at, len, &arena};
     double_.active = true;
     if (text.len > 0) {
         double_.wire = (struct slice){text.at + 1, text.len - 1};
-        ask(the_store(), (unsigned char)text.at[0] % REQUESTS, &arena);
+        ask(the_store(), (unsigned char)text.at[0] % REQUESTS, in->arena);
     }
-    answer_that_was_made_up(&in);
-    in = (struct fuzz_source){at, len, &arena};
+    answer_that_was_made_up(in);
+    fuzz_again(in);
     double_.active = false;
     answer_body_error(text, &error);
     FUZZ_CHECK(text_is_utf8(slice_of(error.message)));
-    error_is_read_back(&in);
-    outcomes_are_sound(&in);
-    arena_done(&arena);
-    return 0;
+    error_is_read_back(in);
+    outcomes_are_sound(in);
 }

@@ -3,12 +3,9 @@
 #include <stdio.h>
 
 #include "tests/fuzz/fuzz.h"
-#include "worker/base/buf.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
 #include "worker/store/azure/batch.h"
-
-#define BODY_MAX_BYTES (4 * 1024 * 1024)
 
 /* ---- what is written, read by another reader ---- */
 
@@ -43,31 +40,26 @@ static void expect(struct slice *rest, const char *text)
 static void check_url(const struct batch *batch,
     const struct operation *operation, struct slice url, struct arena *arena)
 {
-    struct buf plain, expected;
+    struct buf plain;
+    struct buf *expected = fuzz_buf();
 
     buf_init(&plain, url.len);
-    buf_init(&expected, 65536);
-    buf_add_format(&expected, "%s/%s", style.origin, batch->table);
+    buf_add_format(expected, "%s/%s", style.origin, batch->table);
     FUZZ_CHECK(text_percent_decode(&plain, url));
     if (operation->type != OPERATION_INSERT) {
-        buf_add_text(&expected, "(PartitionKey=");
+        buf_add_text(expected, "(PartitionKey=");
         for (int key = 0; key < 2; key++) {
             struct slice text = key ? operation->entity.row_key
                                     : operation->entity.partition_key;
 
-            buf_add_text(&expected, key ? ",RowKey='" : "'");
-            for (size_t i = 0; i < text.len; i++) {
-                buf_add_char(&expected, text.at[i]);
-                if (text.at[i] == '\'')
-                    buf_add_char(&expected, '\'');
-            }
-            buf_add_char(&expected, '\'');
+            buf_add_text(expected, key ? ",RowKey='" : "'");
+            fuzz_add_doubled(expected, text, "'");
+            buf_add_char(expected, '\'');
         }
-        buf_add_char(&expected, ')');
+        buf_add_char(expected, ')');
     }
-    FUZZ_SAME(buf_slice(&plain), buf_slice(&expected));
+    FUZZ_SAME(buf_slice(&plain), buf_slice(expected));
     buf_done(&plain);
-    buf_done(&expected);
 }
 
 static void check_operation(const struct batch *batch,
@@ -102,12 +94,11 @@ static void batch_is_read_back(struct fuzz_source *in)
 {
     struct batch batch = fuzz_batch(in, 6);
     struct slice rest;
-    struct buf body;
+    struct buf *body = fuzz_buf();
 
-    buf_init(&body, BODY_MAX_BYTES);
-    batch_write(&style, &batch, &body);
-    FUZZ_CHECK(!body.overflow);
-    rest = buf_slice(&body);
+    batch_write(&style, &batch, body);
+    FUZZ_CHECK(!body->overflow);
+    rest = buf_slice(body);
     expect(&rest,
         "--batch_b1\r\n"
         "Content-Type: multipart/mixed; boundary=changeset_c1\r\n\r\n");
@@ -115,7 +106,6 @@ static void batch_is_read_back(struct fuzz_source *in)
         check_operation(&batch, &batch.operations[i], &rest, in->arena);
     expect(&rest, "--changeset_c1--\r\n--batch_b1--\r\n");
     FUZZ_CHECK(rest.len == 0);
-    buf_done(&body);
 }
 
 /* ---- what is read ---- */
@@ -184,7 +174,7 @@ static struct made make_answer(struct fuzz_source *in)
     struct made made = {.count = 1 + (size_t)fuzz_below(in, 5)};
 
     for (size_t i = 0; i < made.count; i++) {
-        made.status[i] = statuses[fuzz_below(in, 7)];
+        made.status[i] = FUZZ_PICK(in, statuses);
         made.etag[i] = fuzz_yes(in) ? fuzz_etag(in) : fuzz_none();
         made.body[i] = fuzz_yes(in) ? arena_format(in->arena,
                                           "{\"odata.error\":%u}", fuzz_byte(in))
@@ -217,18 +207,16 @@ static void answer_is_read_back(struct fuzz_source *in)
     struct made made = make_answer(in);
     bool sloppy = fuzz_yes(in);
     struct batch_part parts[5];
-    struct buf body;
+    struct buf *body = fuzz_buf();
 
-    buf_init(&body, 65536);
-    write_answer(&made, fuzz_yes(in) ? "\r\n" : "\n", sloppy, &body);
+    write_answer(&made, fuzz_yes(in) ? "\r\n" : "\n", sloppy, body);
     FUZZ_CHECK(batch_read(slice_of("Multipart/Mixed; Boundary=\"bresp\""),
-                   buf_slice(&body), parts, 5) == made.count);
+                   buf_slice(body), parts, 5) == made.count);
     for (size_t i = 0; i < made.count; i++) {
         FUZZ_CHECK(parts[i].status == made.status[i]);
         FUZZ_SAME(parts[i].etag, made.etag[i]);
         FUZZ_SAME(parts[i].body, made.body[i]);
     }
-    buf_done(&body);
 }
 
 /* "12:what": the index is cut off, and is below the count or unknown. */
@@ -247,16 +235,9 @@ static void try_index(struct slice text, struct arena *arena)
 
 FUZZ_TARGET(batch)
 {
-    struct slice text = fuzz_input(at, len);
-    struct arena arena;
-    struct fuzz_source in = {at, len, &arena};
-
-    arena_init(&arena);
     try_bytes(text);
-    try_index(text, &arena);
-    batch_is_read_back(&in);
-    in = (struct fuzz_source){at, len, &arena};
-    answer_is_read_back(&in);
-    arena_done(&arena);
-    return 0;
+    try_index(text, in->arena);
+    batch_is_read_back(in);
+    fuzz_again(in);
+    answer_is_read_back(in);
 }

@@ -9,25 +9,9 @@
 #include "config/yaml.h"
 #include "jobs/job.h"
 #include "tests/fuzz/fuzz.h"
-#include "worker/base/buf.h"
 #include "worker/base/text.h"
 #include "worker/cli/load.h"
 #include "worker/run/message.h"
-
-#define EXPLAIN_MAX_BYTES (4 * 1024 * 1024)
-
-static void check_problems(const struct problems *problems)
-{
-    FUZZ_CHECK(problems->count <= problems->errors + problems->warnings);
-    for (size_t i = 0; i < problems->count; i++) {
-        struct slice text = slice_of(problems->list[i].text);
-
-        if (text.len == 0 || !text_is_utf8(text))
-            fuzz_fail(__FILE__, __LINE__, "a problem is UTF-8", text);
-        FUZZ_CHECK(problems->list[i].mark.line >= 1);
-        FUZZ_CHECK(problems->list[i].mark.column >= 1);
-    }
-}
 
 /* ---- the tree alone ---- */
 
@@ -56,7 +40,7 @@ static void try_tree(struct slice text)
     arena_init(&arena);
     problems_init(&problems);
     tree = yaml_read("t.yaml", text, &arena, &problems);
-    check_problems(&problems);
+    fuzz_problems(&problems);
     if (tree == NULL)
         FUZZ_CHECK(problems.errors > 0);
     else
@@ -72,25 +56,24 @@ static void scalar_is_read_back(struct fuzz_source *in)
     const struct yaml_node *node;
     struct yaml_node *tree;
     struct problems problems;
-    struct buf yaml;
+    struct buf *yaml = fuzz_buf();
 
-    buf_init(&yaml, 65536);
-    buf_add_format(&yaml, "%.*s: \"", SLICE_ARG(key));
+    buf_add_format(yaml, "%.*s: \"", SLICE_ARG(key));
     for (size_t i = 0; i < text.len; i++) {
         unsigned char c = (unsigned char)text.at[i];
 
         if (c == 0)
-            buf_add_char(&yaml, 'x');
+            buf_add_char(yaml, 'x');
         else if (c < 0x20 || c == '"' || c == '\\' || c == 0x7f)
-            buf_add_format(&yaml, "\\x%02x", c);
+            buf_add_format(yaml, "\\x%02x", c);
         else
-            buf_add_char(&yaml, (char)c);
+            buf_add_char(yaml, (char)c);
         if (c == 0)
             ((char *)(uintptr_t)text.at)[i] = 'x';
     }
-    buf_add_text(&yaml, "\"\n");
+    buf_add_text(yaml, "\"\n");
     problems_init(&problems);
-    tree = yaml_read("t.yaml", buf_slice(&yaml), in->arena, &problems);
+    tree = yaml_read("t.yaml", buf_slice(yaml), in->arena, &problems);
     /* Some characters YAML only takes escaped; those it refuses. */
     node = tree != NULL ? yaml_get(tree, key.at) : NULL;
     if (problems.errors == 0) {
@@ -100,9 +83,8 @@ static void scalar_is_read_back(struct fuzz_source *in)
             !memchr(text.at, ' ', text.len))
             FUZZ_SAME(node->text, text);
     }
-    check_problems(&problems);
+    fuzz_problems(&problems);
     problems_done(&problems);
-    buf_done(&yaml);
 }
 
 /* ---- the whole loader ---- */
@@ -121,12 +103,10 @@ static void use_job(struct load *load, const struct job *job)
     struct run_args args;
     struct err err = {{0}};
     struct arena arena;
-    struct buf text;
+    struct buf *text = fuzz_buf();
 
-    buf_init(&text, EXPLAIN_MAX_BYTES);
-    job->kind->explain(job, &text);
-    FUZZ_CHECK(text.len > 0 && text_is_utf8(buf_slice(&text)));
-    buf_done(&text);
+    job->kind->explain(job, text);
+    FUZZ_CHECK(text->len > 0 && text_is_utf8(buf_slice(text)));
     job->kind->tables(job, count_table, &load->stores.count);
     arena_init(&arena);
     for (size_t i = 0; i < job->arg_count && i < 64; i++) {
@@ -177,7 +157,7 @@ static bool try_load(struct slice text)
     } else if (problems.errors == 0) {
         fuzz_said(&err);
     }
-    check_problems(&problems);
+    fuzz_problems(&problems);
     load_free(load);
     problems_done(&problems);
     fuzz_file_done(&file);
@@ -193,7 +173,7 @@ static const char *made_value(struct fuzz_source *in)
         "true", "'5'", "~", "[]", "{}", "[a]", "'{channel}'", "\"{RowKey}_\"",
         "'{chanel}'", "work", "main", "Blogs", "a/b", "'${FUZZ}'", "skip"};
 
-    return values[fuzz_below(in, sizeof(values) / sizeof(values[0]))];
+    return FUZZ_PICK(in, values);
 }
 
 /* Up to three of keys, each with some value; how many. */
@@ -215,50 +195,41 @@ static unsigned add_keys(struct fuzz_source *in, const char *indent,
 static void configuration_that_was_made_up(struct fuzz_source *in)
 {
     unsigned place = fuzz_byte(in) % 4, added = 0;
-    struct buf yaml;
+    struct buf *yaml = fuzz_buf();
 
-    buf_init(&yaml, 65536);
-    buf_add_text(&yaml, "stores:\n  main:\n    embedded: t.db\nworker:\n"
-                        "  queues:\n    - name: work\n");
+    buf_add_text(yaml, "stores:\n  main:\n    embedded: t.db\nworker:\n"
+                       "  queues:\n    - name: work\n");
     if (place == 0)
         added = add_keys(in, "  ",
             KEYS("slots", "requests", "visibility_timeout", "max_attempts",
                 "max_entities_per_second", "price_per_10k", "store", "poll"),
-            &yaml);
-    buf_add_text(&yaml, "jobs:\n  job:\n    kind: cascade-delete\n"
-                        "    args: [channel]\n    parent:\n"
-                        "      table: Channels\n"
-                        "      partition_key: '{channel}'\n"
-                        "      row_key: ''\n      tombstone: {D: true}\n");
+            yaml);
+    buf_add_text(yaml, "jobs:\n  job:\n    kind: cascade-delete\n"
+                       "    args: [channel]\n    parent:\n"
+                       "      table: Channels\n"
+                       "      partition_key: '{channel}'\n"
+                       "      row_key: ''\n      tombstone: {D: true}\n");
     if (place == 1)
         added =
-            add_keys(in, "      ", KEYS("created", "store", "filter"), &yaml);
-    buf_add_text(&yaml, "    children:\n      - table: Blogs\n"
-                        "        partition_key: '{channel}'\n");
+            add_keys(in, "      ", KEYS("created", "store", "filter"), yaml);
+    buf_add_text(yaml, "    children:\n      - table: Blogs\n"
+                       "        partition_key: '{channel}'\n");
     if (place == 2)
         added = add_keys(in, "        ",
             KEYS("partition_key_prefix", "row_key", "row_key_prefix", "filter",
                 "store", "children"),
-            &yaml);
+            yaml);
     added +=
-        add_keys(in, "    ", KEYS("settle", "archive", "refuse_above"), &yaml);
-    FUZZ_CHECK(try_load(buf_slice(&yaml)) || added > 0);
-    buf_done(&yaml);
+        add_keys(in, "    ", KEYS("settle", "archive", "refuse_above"), yaml);
+    FUZZ_CHECK(try_load(buf_slice(yaml)) || added > 0);
 }
 
 FUZZ_TARGET(config)
 {
-    struct slice text = fuzz_input(at, len);
-    struct arena arena;
-    struct fuzz_source in = {at, len, &arena};
-
-    arena_init(&arena);
     (void)setenv("FUZZ", "{v}'\"$", 1);
     try_tree(text);
     (void)try_load(text);
-    scalar_is_read_back(&in);
-    in = (struct fuzz_source){at, len, &arena};
-    configuration_that_was_made_up(&in);
-    arena_done(&arena);
-    return 0;
+    scalar_is_read_back(in);
+    fuzz_again(in);
+    configuration_that_was_made_up(in);
 }

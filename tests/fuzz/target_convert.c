@@ -9,10 +9,7 @@
 
 #include "jobs/engine/convert.h"
 #include "tests/fuzz/fuzz.h"
-#include "worker/base/buf.h"
 #include "worker/base/text.h"
-
-#define JSON_MAX_BYTES (64 * 1024)
 
 static struct slice name_of_all(void)
 {
@@ -24,17 +21,12 @@ static void check_stored(const struct property *property, struct arena *arena)
 {
     struct property copy = *property;
     struct entity entity = {.properties = &copy, .property_count = 1}, read;
-    struct err err;
-    struct buf json;
+    struct buf *json = fuzz_buf();
 
-    buf_init(&json, JSON_MAX_BYTES);
-    entity_write_properties(&entity, &json);
-    if (entity_parse(buf_slice(&json), false, arena, &read, NULL, &err) !=
-        TW_OK)
-        fuzz_fail(__FILE__, __LINE__, err.text, buf_slice(&json));
+    entity_write_properties(&entity, json);
+    read = fuzz_parse(buf_slice(json), false, arena);
     FUZZ_CHECK(read.property_count == 1);
     FUZZ_CHECK(property_equal(&read.properties[0], property));
-    buf_done(&json);
 }
 
 /* ---- texts ---- */
@@ -186,18 +178,12 @@ static void try_entity(const struct entity *entity, struct arena *arena)
 
 FUZZ_TARGET(convert)
 {
-    struct slice text = fuzz_input(at, len);
-    struct arena arena;
-    struct fuzz_source in = {at, len, &arena};
     struct entity entity;
     struct err err;
 
-    arena_init(&arena);
-    try_text(text, &arena);
-    if (entity_parse(text, false, &arena, &entity, NULL, &err) == TW_OK)
-        try_entity(&entity, &arena);
-    entity = fuzz_entity(&in);
-    try_entity(&entity, &arena);
-    arena_done(&arena);
-    return 0;
+    try_text(text, in->arena);
+    if (entity_parse(text, false, in->arena, &entity, NULL, &err) == TW_OK)
+        try_entity(&entity, in->arena);
+    entity = fuzz_entity(in);
+    try_entity(&entity, in->arena);
 }

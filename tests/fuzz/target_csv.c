@@ -2,29 +2,10 @@
 /* CSV files: every line of one belongs to one record, and what is written as
  * CSV is read back. */
 #include "tests/fuzz/fuzz.h"
-#include "worker/base/buf.h"
 #include "worker/transfer/entity_line.h"
 #include "worker/transfer/records.h"
 
-#define TEXT_MAX_BYTES (1024 * 1024)
-
 /* ---- any file ---- */
-
-static void check_entity(const struct entity *entity, struct arena *arena)
-{
-    struct entity again;
-    struct buf line;
-    bool blank;
-
-    FUZZ_CHECK(entity->etag.len == 0);
-    FUZZ_CHECK(entity_check(entity, NULL) == TW_OK);
-    buf_init(&line, TEXT_MAX_BYTES);
-    entity_write(entity, &line);
-    FUZZ_CHECK(entity_line(buf_slice(&line), false, arena, &again, &blank,
-                   NULL) == TW_OK);
-    FUZZ_CHECK(!blank && fuzz_entities_equal(&again, entity));
-    buf_done(&line);
-}
 
 static uint64_t count_newlines(struct slice text)
 {
@@ -41,39 +22,40 @@ static void check_record(
     FUZZ_CHECK(!record->too_long);
     FUZZ_CHECK(record->first == before + 1);
     FUZZ_CHECK(record->last == record->first + count_newlines(record->raw));
-    if (record->invalid)
+    if (record->invalid) {
         fuzz_said(&record->why);
-    else if (!record->blank)
-        check_entity(&record->entity, arena);
+    } else if (!record->blank) {
+        FUZZ_CHECK(record->entity.etag.len == 0);
+        FUZZ_CHECK(entity_check(&record->entity, NULL) == TW_OK);
+        fuzz_same_line(&record->entity, arena);
+    }
 }
 
 /* Header and records, each with a newline, are the file. */
 static void check_all(
     struct records *records, struct slice text, struct arena *arena)
 {
-    struct buf whole;
+    struct buf *whole = fuzz_buf();
     struct record record;
     struct err err;
     uint64_t line = count_newlines(records_header(records));
     bool end = false;
 
-    buf_init(&whole, TEXT_MAX_BYTES);
-    buf_add_slice(&whole, records_header(records));
+    buf_add_slice(whole, records_header(records));
     for (;;) {
         FUZZ_CHECK(records_next(records, arena, &record, &end, &err) == TW_OK);
         if (end)
             break;
         check_record(&record, line, arena);
         line = record.last;
-        buf_add_slice(&whole, record.raw);
-        buf_add_char(&whole, '\n');
+        buf_add_slice(whole, record.raw);
+        buf_add_char(whole, '\n');
     }
     if (slice_begins(text, slice_of("\xEF\xBB\xBF")))
         text = (struct slice){text.at + 3, text.len - 3};
     if (text.len > 0 && text.at[text.len - 1] != '\n')
-        whole.len--;
-    FUZZ_SAME(buf_slice(&whole), text);
-    buf_done(&whole);
+        whole->len--;
+    FUZZ_SAME(buf_slice(whole), text);
 }
 
 static struct records *try_open(const struct fuzz_file *file)
@@ -115,11 +97,7 @@ static void add_cell(struct buf *to, struct slice text, bool quoted)
         return;
     }
     buf_add_char(to, '"');
-    for (size_t i = 0; i < text.len; i++) {
-        buf_add_char(to, text.at[i]);
-        if (text.at[i] == '"')
-            buf_add_char(to, '"');
-    }
+    fuzz_add_doubled(to, text, "\"");
     buf_add_char(to, '"');
 }
 
@@ -176,16 +154,15 @@ static void is_read_back(struct fuzz_source *in)
     struct fuzz_file file;
     struct records *records;
     struct record record;
-    struct buf text;
+    struct buf *text = fuzz_buf();
     struct err err;
     bool end = false;
 
-    buf_init(&text, TEXT_MAX_BYTES);
-    write_header(&text, &entity, in);
-    buf_add_text(&text, fuzz_yes(in) ? "\r\n" : "\n");
-    write_record(&text, &entity, in);
-    buf_add_text(&text, fuzz_yes(in) ? "\r\n" : "");
-    file = fuzz_file(buf_slice(&text));
+    write_header(text, &entity, in);
+    buf_add_text(text, fuzz_yes(in) ? "\r\n" : "\n");
+    write_record(text, &entity, in);
+    buf_add_text(text, fuzz_yes(in) ? "\r\n" : "");
+    file = fuzz_file(buf_slice(text));
     records = try_open(&file);
     FUZZ_CHECK(records != NULL);
     FUZZ_CHECK(
@@ -196,18 +173,10 @@ static void is_read_back(struct fuzz_source *in)
         records_next(records, in->arena, &record, &end, &err) == TW_OK && end);
     records_close(records);
     fuzz_file_done(&file);
-    buf_done(&text);
 }
 
 FUZZ_TARGET(csv)
 {
-    struct slice text = fuzz_input(at, len);
-    struct arena arena;
-    struct fuzz_source in = {at, len, &arena};
-
-    arena_init(&arena);
-    try_file(text, &arena);
-    is_read_back(&in);
-    arena_done(&arena);
-    return 0;
+    try_file(text, in->arena);
+    is_read_back(in);
 }

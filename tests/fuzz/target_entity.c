@@ -1,42 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /* Entities, pages of them, lists of tables: what the table service answers. */
 #include "tests/fuzz/fuzz.h"
-#include "worker/base/buf.h"
 #include "worker/base/json.h"
 #include "worker/base/text.h"
 #include "worker/store/azure/odata.h"
 
-#define JSON_MAX_BYTES (64 * 1024)
-
-static void parse_back(
-    struct slice json, struct arena *arena, struct entity *ret)
-{
-    struct err err;
-    size_t end;
-
-    if (entity_parse(json, true, arena, ret, &end, &err) != TW_OK)
-        fuzz_fail(__FILE__, __LINE__, err.text, json);
-    FUZZ_CHECK(end == json.len);
-}
-
 /* Written, read and written again. */
 static void check_entity(const struct entity *entity, struct arena *arena)
 {
-    struct buf first, second;
+    struct buf *first = fuzz_buf(), *second = fuzz_buf();
     struct entity again;
 
-    buf_init(&first, JSON_MAX_BYTES);
-    buf_init(&second, JSON_MAX_BYTES);
-    entity_write(entity, &first);
-    FUZZ_CHECK(!first.overflow);
-    FUZZ_CHECK(memchr(first.at, '\n', first.len) == NULL);
-    FUZZ_CHECK(entity_json_bytes(entity) <= first.len);
-    parse_back(arena_copy(arena, buf_slice(&first)), arena, &again);
+    entity_write(entity, first);
+    FUZZ_CHECK(!first->overflow);
+    FUZZ_CHECK(memchr(first->at, '\n', first->len) == NULL);
+    FUZZ_CHECK(entity_json_bytes(entity) <= first->len);
+    again = fuzz_parse(buf_slice(first), true, arena);
     FUZZ_CHECK(fuzz_entities_equal(entity, &again));
-    entity_write(&again, &second);
-    FUZZ_SAME(buf_slice(&first), buf_slice(&second));
-    buf_done(&first);
-    buf_done(&second);
+    entity_write(&again, second);
+    FUZZ_SAME(buf_slice(first), buf_slice(second));
 }
 
 /* Each property gives a value of its own type, and of no other. */
@@ -171,25 +153,24 @@ static void page_is_read_back(struct fuzz_source *in)
     struct entity entities[3];
     struct page made = {.entities = entities}, page;
     struct err err;
-    struct buf json;
+    struct buf *json = fuzz_buf();
     size_t cut;
 
     made.count = (size_t)fuzz_below(in, 4);
     for (size_t i = 0; i < made.count; i++)
         entities[i] = fuzz_entity(in);
-    buf_init(&json, 4 * JSON_MAX_BYTES);
-    write_page(entities, made.count, &json);
+    write_page(entities, made.count, json);
     page_init(&page);
-    FUZZ_CHECK(odata_page(arena_copy(&page.arena, buf_slice(&json)), true,
-                   &page, &err) == TW_OK);
+    FUZZ_CHECK(odata_page(arena_copy(&page.arena, buf_slice(json)), true, &page,
+                   &err) == TW_OK);
     fuzz_same_page(&made, &page);
-    cut = (size_t)fuzz_below(in, json.len);
+    cut = (size_t)fuzz_below(in, json->len);
     page_done(&page);
     page_init(&page);
-    FUZZ_CHECK(odata_page(arena_copy(&page.arena, (struct slice){json.at, cut}),
-                   true, &page, &err) == TW_UNKNOWN);
+    FUZZ_CHECK(
+        odata_page(arena_copy(&page.arena, (struct slice){json->at, cut}), true,
+            &page, &err) == TW_UNKNOWN);
     page_done(&page);
-    buf_done(&json);
 }
 
 static void entity_is_read_back(struct fuzz_source *in)
@@ -217,47 +198,32 @@ static void addresses_are_clean(struct fuzz_source *in)
         .top = (unsigned)fuzz_below(in, 1001),
         .from = from,
     };
-    struct buf path, plain, expected;
+    struct buf *path = fuzz_buf(), *plain = fuzz_buf(), *expected = fuzz_buf();
 
-    buf_init(&path, JSON_MAX_BYTES);
-    buf_init(&plain, JSON_MAX_BYTES);
-    buf_init(&expected, JSON_MAX_BYTES);
-    odata_add_entity_path(&path, "T", partition_key, row_key);
-    FUZZ_CHECK(text_percent_decode(&plain, buf_slice(&path)));
-    buf_add_text(&expected, "/T(PartitionKey='");
-    for (size_t i = 0; i < partition_key.len; i++)
-        buf_add_text(&expected, (char[]){partition_key.at[i],
-                                    partition_key.at[i] == '\'' ? '\'' : 0, 0});
+    odata_add_entity_path(path, "T", partition_key, row_key);
+    FUZZ_CHECK(text_percent_decode(plain, buf_slice(path)));
+    buf_add_text(expected, "/T(PartitionKey='");
+    fuzz_add_doubled(expected, partition_key, "'");
     if (!memchr(
             partition_key.at ? partition_key.at : "", '\0', partition_key.len))
-        FUZZ_CHECK(slice_begins(buf_slice(&plain), buf_slice(&expected)));
-    odata_add_scan_query(&path, &request);
-    odata_add_tables_query(&path, &from);
-    for (size_t i = 0; i < path.len; i++)
-        FUZZ_CHECK((unsigned char)path.at[i] > 0x20 &&
-                   (unsigned char)path.at[i] < 0x7f && path.at[i] != '#');
-    buf_done(&path);
-    buf_done(&plain);
-    buf_done(&expected);
+        FUZZ_CHECK(slice_begins(buf_slice(plain), buf_slice(expected)));
+    odata_add_scan_query(path, &request);
+    odata_add_tables_query(path, &from);
+    for (size_t i = 0; i < path->len; i++)
+        FUZZ_CHECK((unsigned char)path->at[i] > 0x20 &&
+                   (unsigned char)path->at[i] < 0x7f && path->at[i] != '#');
 }
 
 FUZZ_TARGET(entity)
 {
-    struct slice text = fuzz_input(at, len);
-    struct arena arena;
-    struct fuzz_source in = {at, len, &arena};
-
-    arena_init(&arena);
-    try_entity(text, &arena);
+    try_entity(text, in->arena);
     try_page(text, odata_page, true);
     try_page(text, odata_page, false);
     try_page(text, odata_entity, true);
     try_page(text, read_tables, false);
-    entity_is_read_back(&in);
-    in = (struct fuzz_source){at, len, &arena};
-    page_is_read_back(&in);
-    in = (struct fuzz_source){at, len, &arena};
-    addresses_are_clean(&in);
-    arena_done(&arena);
-    return 0;
+    entity_is_read_back(in);
+    fuzz_again(in);
+    page_is_read_back(in);
+    fuzz_again(in);
+    addresses_are_clean(in);
 }

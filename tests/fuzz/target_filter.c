@@ -11,7 +11,6 @@
 #include <strings.h>
 
 #include "tests/fuzz/fuzz.h"
-#include "worker/base/buf.h"
 #include "worker/base/text.h"
 #include "worker/store/filter.h"
 
@@ -389,16 +388,10 @@ static void filter_means_what_it_says(struct fuzz_source *in)
 
 FUZZ_TARGET(filter)
 {
-    struct slice text = fuzz_input(at, len);
-    struct arena arena;
-    struct fuzz_source in = {at, len, &arena};
     struct entity entity;
 
-    arena_init(&arena);
-    entity = fuzz_entity(&in);
-    try_filter(text, &entity, &arena);
-    in = (struct fuzz_source){at, len, &arena};
-    filter_means_what_it_says(&in);
-    arena_done(&arena);
-    return 0;
+    entity = fuzz_entity(in);
+    try_filter(text, &entity, in->arena);
+    fuzz_again(in);
+    filter_means_what_it_says(in);
 }

@@ -2,7 +2,6 @@
 /* JSON: what is taken is what RFC 8259 allows, and every text is kept. */
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/json_oracle.h"
-#include "worker/base/buf.h"
 #include "worker/base/json.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
@@ -204,17 +203,10 @@ static void try_annotated(struct slice text, struct arena *arena)
 
 FUZZ_TARGET(json)
 {
-    struct slice text = fuzz_input(at, len);
-    struct arena arena;
-    struct fuzz_source in = {at, len, &arena};
-
-    arena_init(&arena);
     try_document(text);
-    try_flat(text, &arena);
-    try_annotated(text, &arena);
-    check_string(fuzz_text(&in, 200));
-    in = (struct fuzz_source){at, len, &arena};
-    check_escaped(fuzz_text(&in, 200));
-    arena_done(&arena);
-    return 0;
+    try_flat(text, in->arena);
+    try_annotated(text, in->arena);
+    check_string(fuzz_text(in, 200));
+    fuzz_again(in);
+    check_escaped(fuzz_text(in, 200));
 }

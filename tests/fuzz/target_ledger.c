@@ -4,34 +4,27 @@
 
 #include "jobs/cascade/checkpoint.h"
 #include "tests/fuzz/fuzz.h"
-#include "worker/base/buf.h"
 #include "worker/base/json.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
 #include "worker/run/ledger.h"
 #include "worker/transfer/import_ledger.h"
 
-#define JSON_MAX_BYTES (1024 * 1024)
-
 /* ---- entities ---- */
 
 static struct slice json_of(
     const struct ledger_run *run, struct arena *arena, bool as_status)
 {
-    struct slice copy;
+    struct buf *json = fuzz_buf();
     struct entity entity;
-    struct buf json;
 
-    buf_init(&json, JSON_MAX_BYTES);
     ledger_entity(run, arena, &entity);
     if (as_status)
-        ledger_add_json(run, &json);
+        ledger_add_json(run, json);
     else
-        entity_write(&entity, &json);
-    FUZZ_CHECK(!json.overflow);
-    copy = arena_copy(arena, buf_slice(&json));
-    buf_done(&json);
-    return copy;
+        entity_write(&entity, json);
+    FUZZ_CHECK(!json->overflow);
+    return arena_copy(arena, buf_slice(json));
 }
 
 static bool parse(struct slice text, struct arena *arena,
@@ -313,18 +306,11 @@ static void try_import(struct slice text, struct fuzz_source *in)
 
 FUZZ_TARGET(ledger)
 {
-    struct slice text = fuzz_input(at, len);
-    struct arena arena;
-    struct fuzz_source in = {at, len, &arena};
-
-    arena_init(&arena);
-    try_entity(text, &arena);
+    try_entity(text, in->arena);
     try_checkpoint(text);
-    try_import(text, &in);
-    in = (struct fuzz_source){at, len, &arena};
-    run_is_read_back(&in);
-    in = (struct fuzz_source){at, len, &arena};
-    checkpoint_is_read_back(&in);
-    arena_done(&arena);
-    return 0;
+    try_import(text, in);
+    fuzz_again(in);
+    run_is_read_back(in);
+    fuzz_again(in);
+    checkpoint_is_read_back(in);
 }

@@ -12,41 +12,22 @@
 #include "jobs/engine/archive.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/folder.h"
-#include "worker/base/buf.h"
 #include "worker/store/canonical.h"
 #include "worker/transfer/entity_line.h"
 #include "worker/transfer/lines.h"
 
-#define FILE_MAX_BYTES (1024 * 1024)
-
 /* ---- import ---- */
-
-static void check_entity(const struct entity *entity, struct arena *arena)
-{
-    struct entity again;
-    struct buf line;
-    bool blank;
-
-    buf_init(&line, FILE_MAX_BYTES);
-    entity_write(entity, &line);
-    FUZZ_CHECK(entity_line(buf_slice(&line), false, arena, &again, &blank,
-                   NULL) == TW_OK);
-    FUZZ_CHECK(!blank && fuzz_entities_equal(&again, entity));
-    buf_done(&line);
-}
 
 /* What export writes says the same, and is spelled the same once more. */
 static void check_canonical(const struct entity *entity, struct arena *arena)
 {
     struct entity spelled, again;
-    struct buf line, second;
+    struct buf *line = fuzz_buf(), *second = fuzz_buf();
     bool blank;
 
-    buf_init(&line, FILE_MAX_BYTES);
-    buf_init(&second, FILE_MAX_BYTES);
     canonical_entity(entity, arena, &spelled);
-    entity_write(&spelled, &line);
-    FUZZ_CHECK(entity_line(buf_slice(&line), false, arena, &again, &blank,
+    entity_write(&spelled, line);
+    FUZZ_CHECK(entity_line(buf_slice(line), false, arena, &again, &blank,
                    NULL) == TW_OK);
     FUZZ_CHECK(!blank && again.property_count == entity->property_count);
     for (size_t i = 0; i < entity->property_count; i++) {
@@ -56,10 +37,8 @@ static void check_canonical(const struct entity *entity, struct arena *arena)
         FUZZ_CHECK(same && property_equal(same, &entity->properties[i]));
     }
     canonical_entity(&again, arena, &spelled);
-    entity_write(&spelled, &second);
-    FUZZ_SAME(buf_slice(&second), buf_slice(&line));
-    buf_done(&line);
-    buf_done(&second);
+    entity_write(&spelled, second);
+    FUZZ_SAME(buf_slice(second), buf_slice(line));
 }
 
 static void try_line(struct slice line, bool first, struct arena *arena)
@@ -73,7 +52,7 @@ static void try_line(struct slice line, bool first, struct arena *arena)
     } else if (!blank) {
         FUZZ_CHECK(entity.etag.len == 0);
         FUZZ_CHECK(entity_check(&entity, NULL) == TW_OK);
-        check_entity(&entity, arena);
+        fuzz_same_line(&entity, arena);
         check_canonical(&entity, arena);
     }
 }
@@ -197,40 +176,29 @@ static void archive_goes_on(struct slice before, struct fuzz_source *in)
         .job = "job", .id = "run", .epoch = 2, .requested_ticks = 7};
     struct entity entities[2] = {fuzz_entity(in), fuzz_entity(in)};
     struct archive *archive;
-    struct buf expected, found;
+    struct buf *expected = fuzz_buf(), *found = fuzz_buf();
     struct err err = {{0}};
 
     while (before.len > 0 && before.at[before.len - 1] != '\n')
         before.len--;
-    buf_init(&expected, FILE_MAX_BYTES);
-    buf_init(&found, FILE_MAX_BYTES);
-    buf_add_slice(&expected, before);
+    buf_add_slice(expected, before);
     FUZZ_CHECK(archive_open(folder, &run, &archive, &err) == TW_OK);
     for (size_t i = 0; i < 2; i++) {
         FUZZ_CHECK(archive_add(archive, "Blogs", &entities[i], &err) == TW_OK);
-        entity_write(&entities[i], &expected);
-        buf_add_char(&expected, '\n');
-        check_entity(&entities[i], in->arena);
+        entity_write(&entities[i], expected);
+        buf_add_char(expected, '\n');
+        fuzz_same_line(&entities[i], in->arena);
     }
     FUZZ_CHECK(archive_sync(archive, &err) == TW_OK);
     archive_close(archive);
-    get_file(&found);
-    FUZZ_SAME(buf_slice(&found), buf_slice(&expected));
-    buf_done(&expected);
-    buf_done(&found);
+    get_file(found);
+    FUZZ_SAME(buf_slice(found), buf_slice(expected));
 }
 
 FUZZ_TARGET(lines)
 {
-    struct slice text = fuzz_input(at, len);
-    struct arena arena;
-    struct fuzz_source in = {at, len, &arena};
-
-    arena_init(&arena);
-    try_file(text, &arena);
+    try_file(text, in->arena);
     make_folder();
     put_file(text);
-    archive_goes_on(text, &in);
-    arena_done(&arena);
-    return 0;
+    archive_goes_on(text, in);
 }

@@ -3,14 +3,11 @@
 #include "jobs/job.h"
 #include "jobs/jobs.h"
 #include "tests/fuzz/fuzz.h"
-#include "worker/base/buf.h"
 #include "worker/base/crypto.h"
 #include "worker/base/text.h"
 #include "worker/run/ledger.h"
 #include "worker/run/message.h"
 #include "worker/run/setup.h"
-
-#define BODY_MAX_BYTES (1024 * 1024)
 
 static enum tw_err accept_keys(
     const struct job *job, const struct run_args *args, struct err *err)
@@ -63,19 +60,17 @@ static void check_args(
 static void check_again(const struct request *request, struct arena *arena)
 {
     struct request again;
-    struct buf body;
+    struct buf *body = fuzz_buf();
 
-    buf_init(&body, BODY_MAX_BYTES);
     message_compose(slice_of(request->job->name), request->args_json,
-        request->id, request->requested_ticks, request->traceparent, &body);
-    FUZZ_CHECK(message_read(&queues[0], &jobs, buf_slice(&body), arena, &again,
+        request->id, request->requested_ticks, request->traceparent, body);
+    FUZZ_CHECK(message_read(&queues[0], &jobs, buf_slice(body), arena, &again,
                    NULL) == TW_OK);
     FUZZ_CHECK(again.job == request->job);
     FUZZ_SAME(again.args_json, request->args_json);
     FUZZ_SAME(again.id, request->id);
     FUZZ_SAME(again.traceparent, request->traceparent);
     FUZZ_CHECK(again.requested_ticks == request->requested_ticks);
-    buf_done(&body);
 }
 
 static void try_body(
@@ -149,26 +144,22 @@ static void message_is_read_back(struct fuzz_source *in)
         fuzz_yes(in) ? "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
                      : "");
     struct request request;
-    struct buf json, body;
+    struct buf *json = fuzz_buf(), *body = fuzz_buf();
     struct err err = {{0}};
 
-    buf_init(&json, BODY_MAX_BYTES);
-    buf_init(&body, BODY_MAX_BYTES);
-    message_args_json(&args, &json);
+    message_args_json(&args, json);
     message_compose(
-        slice_of("rename"), buf_slice(&json), id, ticks, trace, &body);
-    text = fuzz_yes(in) ? coded(in->arena, buf_slice(&body)) : buf_slice(&body);
+        slice_of("rename"), buf_slice(json), id, ticks, trace, body);
+    text = fuzz_yes(in) ? coded(in->arena, buf_slice(body)) : buf_slice(body);
     if (message_read(&queues[0], &jobs, text, in->arena, &request, &err) !=
         TW_OK)
-        fuzz_fail(__FILE__, __LINE__, err.text, buf_slice(&body));
+        fuzz_fail(__FILE__, __LINE__, err.text, buf_slice(body));
     FUZZ_CHECK(request.job == &list[1] && request.requested_ticks == ticks);
     FUZZ_SAME(request.id, id);
     FUZZ_SAME(request.traceparent, trace);
     FUZZ_SAME(request.args.values[0], values[0]);
     FUZZ_SAME(request.args.values[1], values[1]);
-    FUZZ_SAME(request.args_json, buf_slice(&json));
-    buf_done(&json);
-    buf_done(&body);
+    FUZZ_SAME(request.args_json, buf_slice(json));
 }
 
 /* A key on a bound queue is the argument, byte for byte, coded or not. */
@@ -189,19 +180,12 @@ static void argument_is_read_back(struct fuzz_source *in)
 
 FUZZ_TARGET(message)
 {
-    struct slice text = fuzz_input(at, len);
-    struct arena arena;
-    struct fuzz_source in = {at, len, &arena};
-
-    arena_init(&arena);
     for (size_t i = 0; i < 3; i++)
-        try_body(&queues[i], text, &arena);
-    try_body(&queues[0], coded(&arena, text), &arena);
-    try_body(&queues[2], coded(&arena, text), &arena);
-    try_args(text, &arena);
-    message_is_read_back(&in);
-    in = (struct fuzz_source){at, len, &arena};
-    argument_is_read_back(&in);
-    arena_done(&arena);
-    return 0;
+        try_body(&queues[i], text, in->arena);
+    try_body(&queues[0], coded(in->arena, text), in->arena);
+    try_body(&queues[2], coded(in->arena, text), in->arena);
+    try_args(text, in->arena);
+    message_is_read_back(in);
+    fuzz_again(in);
+    argument_is_read_back(in);
 }

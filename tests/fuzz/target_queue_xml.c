@@ -6,11 +6,8 @@
 #include <libxml/tree.h>
 
 #include "tests/fuzz/fuzz.h"
-#include "worker/base/buf.h"
 #include "worker/base/text.h"
 #include "worker/store/azure/queue_xml.h"
-
-#define BODY_MAX_BYTES (1024 * 1024)
 
 /* ---- bytes ---- */
 
@@ -50,14 +47,13 @@ static void try_others(struct slice text, struct arena *arena)
 static void message_is_read_back(struct fuzz_source *in)
 {
     struct slice text = fuzz_xml_text(in, 100);
-    struct buf body;
+    struct buf *body = fuzz_buf();
     xmlDoc *document;
     xmlNode *root;
     xmlChar *content;
 
-    buf_init(&body, BODY_MAX_BYTES);
-    queue_xml_write(text, &body);
-    document = xmlReadMemory(body.at, (int)body.len, NULL, "UTF-8",
+    queue_xml_write(text, body);
+    document = xmlReadMemory(body->at, (int)body->len, NULL, "UTF-8",
         XML_PARSE_NONET | XML_PARSE_NOERROR | XML_PARSE_NOWARNING);
     FUZZ_CHECK(document != NULL);
     root = xmlDocGetRootElement(document);
@@ -69,7 +65,6 @@ static void message_is_read_back(struct fuzz_source *in)
     FUZZ_SAME(slice_of((const char *)content), text);
     xmlFree(content);
     xmlFreeDoc(document);
-    buf_done(&body);
 }
 
 /* ---- an answer as the service writes it ---- */
@@ -89,15 +84,13 @@ static struct message make_message(struct fuzz_source *in)
 /* queue_xml_write() escapes the text; only what it makes is taken over. */
 static void add_text(struct buf *to, struct slice text)
 {
-    struct buf body;
+    struct buf *body = fuzz_buf();
     static const char before[] = "<QueueMessage><MessageText>",
                       after[] = "</MessageText></QueueMessage>";
 
-    buf_init(&body, BODY_MAX_BYTES);
-    queue_xml_write(text, &body);
-    buf_add(to, body.at + strlen(before),
-        body.len - strlen(before) - strlen(after));
-    buf_done(&body);
+    queue_xml_write(text, body);
+    buf_add(to, body->at + strlen(before),
+        body->len - strlen(before) - strlen(after));
 }
 
 static void write_message(const struct message *message, struct buf *to)
@@ -123,19 +116,18 @@ static void answer_is_read_back(struct fuzz_source *in)
     size_t count = (size_t)fuzz_below(in, 5);
     struct message made[5];
     struct messages read;
-    struct buf body;
+    struct buf *body = fuzz_buf();
 
-    buf_init(&body, BODY_MAX_BYTES);
-    buf_add_text(&body, fuzz_yes(in) ? "\xef\xbb\xbf" : "");
+    buf_add_text(body, fuzz_yes(in) ? "\xef\xbb\xbf" : "");
     buf_add_text(
-        &body, "<?xml version=\"1.0\" encoding=\"utf-8\"?><QueueMessagesList>");
+        body, "<?xml version=\"1.0\" encoding=\"utf-8\"?><QueueMessagesList>");
     for (size_t i = 0; i < count; i++) {
         made[i] = make_message(in);
-        write_message(&made[i], &body);
+        write_message(&made[i], body);
     }
-    buf_add_text(&body, "</QueueMessagesList>");
+    buf_add_text(body, "</QueueMessagesList>");
     messages_init(&read);
-    FUZZ_CHECK(queue_xml_messages(buf_slice(&body), &read, NULL) == TW_OK);
+    FUZZ_CHECK(queue_xml_messages(buf_slice(body), &read, NULL) == TW_OK);
     FUZZ_CHECK(read.count == count);
     for (size_t i = 0; i < count; i++) {
         const struct message *a = &made[i], *b = &read.list[i];
@@ -148,22 +140,14 @@ static void answer_is_read_back(struct fuzz_source *in)
                    a->dequeue_count == b->dequeue_count);
     }
     messages_done(&read);
-    buf_done(&body);
 }
 
 FUZZ_TARGET(queue_xml)
 {
-    struct slice text = fuzz_input(at, len);
-    struct arena arena;
-    struct fuzz_source in = {at, len, &arena};
-
     queue_xml_init();
-    arena_init(&arena);
     try_messages(text);
-    try_others(text, &arena);
-    message_is_read_back(&in);
-    in = (struct fuzz_source){at, len, &arena};
-    answer_is_read_back(&in);
-    arena_done(&arena);
-    return 0;
+    try_others(text, in->arena);
+    message_is_read_back(in);
+    fuzz_again(in);
+    answer_is_read_back(in);
 }

@@ -21,23 +21,18 @@ static void check_same(const struct source *a, const struct source *b)
 
 FUZZ_TARGET(source)
 {
-    struct slice text = fuzz_input(at, len);
     struct source first, second;
     struct entity copy;
-    struct arena arena;
 
-    arena_init(&arena);
     if (text_is_utf8(text)) {
-        entity_init(&copy, &arena, slice_of("P"), slice_of("R"));
-        entity_set_string(&copy, &arena, SOURCE_PROPERTY, text);
-        if (source_read(&copy, &arena, &first)) {
-            source_stamp(&copy, &first, &arena);
-            FUZZ_CHECK(source_read(&copy, &arena, &second));
+        entity_init(&copy, in->arena, slice_of("P"), slice_of("R"));
+        entity_set_string(&copy, in->arena, SOURCE_PROPERTY, text);
+        if (source_read(&copy, in->arena, &first)) {
+            source_stamp(&copy, &first, in->arena);
+            FUZZ_CHECK(source_read(&copy, in->arena, &second));
             check_same(&first, &second);
             FUZZ_CHECK(source_is_at(&second, &copy, &first.at));
             FUZZ_CHECK(source_is_intact(&second, &copy));
         }
     }
-    arena_done(&arena);
-    return 0;
 }

@@ -11,7 +11,6 @@
 #include "config/problems.h"
 #include "jobs/engine/template.h"
 #include "tests/fuzz/fuzz.h"
-#include "worker/base/buf.h"
 #include "worker/base/text.h"
 #include "worker/store/filter.h"
 
@@ -24,33 +23,19 @@ static const struct mark mark = {"t.yaml", 1, 1};
 
 /* ---- bytes ---- */
 
-static void check_problems(const struct problems *problems)
-{
-    for (size_t i = 0; i < problems->count; i++) {
-        struct slice text = slice_of(problems->list[i].text);
-
-        if (text.len == 0 || !text_is_utf8(text))
-            fuzz_fail(__FILE__, __LINE__, "a problem is UTF-8", text);
-        FUZZ_CHECK(problems->list[i].mark.line >= 1);
-        FUZZ_CHECK(problems->list[i].mark.column >= 1);
-    }
-}
-
 static void render(const struct template *template, const struct run_args *args,
     const struct entity *entity, bool is_filter)
 {
     struct err err = {{0}};
-    struct buf text;
+    struct buf *text = fuzz_buf();
     size_t offset;
 
-    buf_init(&text, TEXT_MAX_BYTES);
-    if (template_render(template, args, entity, &text, &err) != TW_OK)
+    if (template_render(template, args, entity, text, &err) != TW_OK)
         fuzz_said(&err);
-    else if (!text.overflow)
-        FUZZ_CHECK(text_is_utf8(buf_slice(&text)) &&
+    else if (!text->overflow)
+        FUZZ_CHECK(text_is_utf8(buf_slice(text)) &&
                    (!is_filter ||
-                       filter_check(buf_slice(&text), &offset, &err) == TW_OK));
-    buf_done(&text);
+                       filter_check(buf_slice(text), &offset, &err) == TW_OK));
 }
 
 /* Compiled twice, it is the same; constant, it gives itself. */
@@ -67,7 +52,7 @@ static void try_text(struct slice text, const struct template_scope *scope,
         is_filter ? template_compile_filter(text, mark, scope, arena, &problems)
                   : template_compile(text, mark, scope, arena, &problems);
     FUZZ_CHECK((template == NULL) == (problems.errors > 0));
-    check_problems(&problems);
+    fuzz_problems(&problems);
     problems_done(&problems);
     if (template == NULL)
         return;
@@ -243,19 +228,17 @@ static void check_rendered(const struct template *template,
     const struct run_args none = {0};
     struct err err = {{0}};
     char number[64];
-    struct buf text;
+    struct buf *text = fuzz_buf();
     enum tw_err code;
 
-    buf_init(&text, TEXT_MAX_BYTES);
-    code = template_render(template, &none, entity, &text, &err);
+    code = template_render(template, &none, entity, text, &err);
     FUZZ_CHECK((code == TW_OK) == !expected.fails);
     if (code != TW_OK)
         fuzz_said(&err);
     snprintf(number, sizeof(number), "=%0*" PRId64, (int)width,
         (int64_t)expected.number);
     if (code == TW_OK)
-        FUZZ_SAME(buf_slice(&text), slice_of(number));
-    buf_done(&text);
+        FUZZ_SAME(buf_slice(text), slice_of(number));
 }
 
 static void expression_gives_what_it_says(struct fuzz_source *in)
@@ -291,15 +274,6 @@ static void expression_gives_what_it_says(struct fuzz_source *in)
 
 /* ---- texts that are known ---- */
 
-static void add_doubled(struct buf *to, struct slice text, const char *which)
-{
-    for (size_t i = 0; i < text.len; i++) {
-        buf_add_char(to, text.at[i]);
-        if (text.at[i] != '\0' && strchr(which, text.at[i]))
-            buf_add_char(to, text.at[i]);
-    }
-}
-
 /* Braces doubled, a constant, an argument, a property: all as they were. */
 static void texts_come_out_as_they_went_in(struct fuzz_source *in)
 {
@@ -310,34 +284,27 @@ static void texts_come_out_as_they_went_in(struct fuzz_source *in)
     struct slice property = fuzz_text(in, 20);
     const struct template *template;
     struct problems problems;
-    struct buf source, expected, text;
+    struct buf *source = fuzz_buf(), *expected = fuzz_buf(), *text = fuzz_buf();
 
-    buf_init(&source, TEXT_MAX_BYTES);
-    buf_init(&expected, TEXT_MAX_BYTES);
-    buf_init(&text, TEXT_MAX_BYTES);
     entity_set_string(&entity, in->arena, "Text", property);
-    add_doubled(&source, plain, "{}");
-    buf_add_text(&source, "{'");
-    add_doubled(&source, constant, "'");
-    buf_add_text(&source, "'}{channel}{n}{ Text }{RowKey}");
+    fuzz_add_doubled(source, plain, "{}");
+    buf_add_text(source, "{'");
+    fuzz_add_doubled(source, constant, "'");
+    buf_add_text(source, "'}{channel}{n}{ Text }{RowKey}");
     problems_init(&problems);
     template = template_compile(
-        buf_slice(&source), mark, &with_entity, in->arena, &problems);
+        buf_slice(source), mark, &with_entity, in->arena, &problems);
     if (template == NULL)
-        fuzz_fail(
-            __FILE__, __LINE__, problems.list[0].text, buf_slice(&source));
-    FUZZ_CHECK(template_render(template, &args, &entity, &text, NULL) == TW_OK);
-    buf_add_slice(&expected, plain);
-    buf_add_slice(&expected, constant);
-    buf_add_slice(&expected, values[0]);
-    buf_add_slice(&expected, values[1]);
-    buf_add_slice(&expected, property);
-    buf_add_slice(&expected, entity.row_key);
-    FUZZ_SAME(buf_slice(&text), buf_slice(&expected));
+        fuzz_fail(__FILE__, __LINE__, problems.list[0].text, buf_slice(source));
+    FUZZ_CHECK(template_render(template, &args, &entity, text, NULL) == TW_OK);
+    buf_add_slice(expected, plain);
+    buf_add_slice(expected, constant);
+    buf_add_slice(expected, values[0]);
+    buf_add_slice(expected, values[1]);
+    buf_add_slice(expected, property);
+    buf_add_slice(expected, entity.row_key);
+    FUZZ_SAME(buf_slice(text), buf_slice(expected));
     problems_done(&problems);
-    buf_done(&source);
-    buf_done(&expected);
-    buf_done(&text);
 }
 
 /* Whatever an argument holds, in a filter it is one constant. */
@@ -349,48 +316,40 @@ static void filter_takes_any_argument(struct fuzz_source *in)
     const struct filter *filter;
     struct problems problems;
     struct entity entity;
-    struct buf text;
+    struct buf *text = fuzz_buf();
 
-    buf_init(&text, TEXT_MAX_BYTES);
     problems_init(&problems);
     entity_init(&entity, in->arena, slice_of("p"), slice_of("r"));
     entity_set_string(&entity, in->arena, "A", values[0]);
     template = template_compile_filter(
         slice_of("A eq '{channel}'"), mark, &args_only, in->arena, &problems);
     FUZZ_CHECK(template != NULL);
-    FUZZ_CHECK(template_render(template, &args, NULL, &text, NULL) == TW_OK);
+    FUZZ_CHECK(template_render(template, &args, NULL, text, NULL) == TW_OK);
     FUZZ_CHECK(
-        filter_parse(buf_slice(&text), in->arena, &filter, NULL) == TW_OK);
+        filter_parse(buf_slice(text), in->arena, &filter, NULL) == TW_OK);
     FUZZ_CHECK(filter_matches(filter, &entity));
     entity_set_string(&entity, in->arena, "A",
         slice_equal(values[0], values[1]) ? slice_of("another") : values[1]);
     FUZZ_CHECK(
         !filter_matches(filter, &entity) || slice_is(values[0], "another"));
     problems_done(&problems);
-    buf_done(&text);
 }
 
 FUZZ_TARGET(template)
 {
-    struct slice text = fuzz_input(at, len);
-    struct arena arena;
-    struct fuzz_source in = {at, len, &arena};
     struct slice values[] = {slice_of("Foot'ball"), slice_of("12")};
     const struct run_args args = {2, arg_names, values};
     struct entity entity;
 
-    arena_init(&arena);
-    entity = fuzz_entity(&in);
+    entity = fuzz_entity(in);
     for (int is_filter = 0; is_filter < 2; is_filter++) {
-        try_text(text, &with_entity, is_filter, &args, &entity, &arena);
-        try_text(text, &args_only, is_filter, &args, &entity, &arena);
+        try_text(text, &with_entity, is_filter, &args, &entity, in->arena);
+        try_text(text, &args_only, is_filter, &args, &entity, in->arena);
     }
-    in = (struct fuzz_source){at, len, &arena};
-    expression_gives_what_it_says(&in);
-    in = (struct fuzz_source){at, len, &arena};
-    texts_come_out_as_they_went_in(&in);
-    in = (struct fuzz_source){at, len, &arena};
-    filter_takes_any_argument(&in);
-    arena_done(&arena);
-    return 0;
+    fuzz_again(in);
+    expression_gives_what_it_says(in);
+    fuzz_again(in);
+    texts_come_out_as_they_went_in(in);
+    fuzz_again(in);
+    filter_takes_any_argument(in);
 }

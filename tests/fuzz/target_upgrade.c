@@ -12,7 +12,6 @@
 #include "jobs/upgrade/rules.h"
 #include "jobs/upgrade/steps.h"
 #include "tests/fuzz/fuzz.h"
-#include "worker/base/buf.h"
 
 /* Few names, so that steps meet. */
 static const char *const NAMES[] = {"A", "B", "C", "D", "E"};
@@ -22,7 +21,7 @@ static const char *const NAMES[] = {"A", "B", "C", "D", "E"};
 
 static const char *some_name(struct fuzz_source *in)
 {
-    return NAMES[fuzz_below(in, NAME_COUNT)];
+    return FUZZ_PICK(in, NAMES);
 }
 
 static const char *some_type(struct fuzz_source *in)
@@ -36,7 +35,7 @@ static const char *some_value(struct fuzz_source *in)
         "'{B}{PartitionKey}'", "'{lower(C)}'", "'{D + 1}'", "'{word}'",
         "2024-01-01T00:00:00Z", "AAEC"};
 
-    return VALUES[fuzz_below(in, sizeof(VALUES) / sizeof(VALUES[0]))];
+    return FUZZ_PICK(in, VALUES);
 }
 
 static void add_put(struct fuzz_source *in, const char *step, struct buf *to)
@@ -56,7 +55,7 @@ static void add_retype(struct fuzz_source *in, struct buf *to)
         type, fuzz_yes(in) ? "true" : "false");
     if (fuzz_yes(in))
         buf_add_format(to, ", to_property: %s", some_name(in));
-    buf_add_format(to, ", on_error: %s}\n", ENDS[fuzz_below(in, 3)]);
+    buf_add_format(to, ", on_error: %s}\n", FUZZ_PICK(in, ENDS));
 }
 
 static void add_step(struct fuzz_source *in, struct buf *to)
@@ -110,22 +109,20 @@ static struct upgrade *made_upgrade(struct fuzz_source *in)
         .problems = &problems};
     struct upgrade *upgrade;
     struct yaml_node *node;
-    struct buf yaml;
+    struct buf *yaml = fuzz_buf();
 
-    buf_init(&yaml, 65536);
-    buf_add_format(&yaml,
+    buf_add_format(yaml,
         "table: Blogs\nversion: {property: V, absent: 1}\n"
         "on_difference: %s\nversions:\n",
-        DIFFERENCES[fuzz_below(in, 3)]);
-    add_versions(in, &yaml);
+        FUZZ_PICK(in, DIFFERENCES));
+    add_versions(in, yaml);
     problems_init(&problems);
-    node = yaml_read("t.yaml", arena_copy(in->arena, buf_slice(&yaml)),
-        in->arena, &problems);
+    node = yaml_read(
+        "t.yaml", arena_copy(in->arena, buf_slice(yaml)), in->arena, &problems);
     FUZZ_CHECK(node != NULL && problems.errors == 0);
     upgrade = upgrade_rules_load(node, &loader);
     FUZZ_CHECK((upgrade == NULL) == (problems.errors > 0));
     problems_done(&problems);
-    buf_done(&yaml);
     return upgrade;
 }
 
@@ -139,8 +136,7 @@ static void add_record(struct fuzz_source *in, struct entity *entity)
 
     if (fuzz_yes(in))
         entity_set_string(entity, in->arena, RECORD_PROPERTY,
-            slice_of(
-                RECORDS[fuzz_below(in, sizeof(RECORDS) / sizeof(RECORDS[0]))]));
+            slice_of(FUZZ_PICK(in, RECORDS)));
 }
 
 /* Its first properties have names that steps may have, and it is at one of the
@@ -199,17 +195,13 @@ static void check_untouched(const struct upgrade *upgrade,
 /* What is sent is read back as the same, each property once. */
 static void check_stored(const struct entity *entity, struct arena *arena)
 {
+    struct buf *json = fuzz_buf();
     struct entity read;
-    struct err err;
-    struct buf json;
 
-    FUZZ_CHECK(entity_check(entity, &err) == TW_OK);
-    buf_init(&json, 4 * 1024 * 1024);
-    entity_write(entity, &json);
-    if (entity_parse(buf_slice(&json), true, arena, &read, NULL, &err) != TW_OK)
-        fuzz_fail(__FILE__, __LINE__, err.text, buf_slice(&json));
+    FUZZ_CHECK(entity_check(entity, NULL) == TW_OK);
+    entity_write(entity, json);
+    read = fuzz_parse(buf_slice(json), true, arena);
     FUZZ_CHECK(fuzz_entities_equal(entity, &read));
-    buf_done(&json);
 }
 
 /* Another round finds nothing to do. */
@@ -275,15 +267,9 @@ static void try_both(
 
 FUZZ_TARGET(upgrade)
 {
-    struct slice text = fuzz_input(at, len);
-    struct arena arena;
-    struct fuzz_source in = {at, len, &arena};
     const struct upgrade *upgrade;
 
-    arena_init(&arena);
-    upgrade = made_upgrade(&in);
+    upgrade = made_upgrade(in);
     if (upgrade != NULL)
-        try_both(text, &in, upgrade);
-    arena_done(&arena);
-    return 0;
+        try_both(text, in, upgrade);
 }
