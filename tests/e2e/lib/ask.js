@@ -1,25 +1,35 @@
 // SPDX-License-Identifier: MIT
-// One request to the console of an azsim or an azsim-proxy.
+// Requests to a server of this machine, past any client library.
 'use strict';
 
 const http = require('http');
 
-// ask: the text of the answer; anything but 200 is an error.
-function ask(port, method, path, body = '') {
+// request: {status, headers, body} of the answer.
+function request(port, method, path,
+    {headers = {}, body = '', agent = false} = {}) {
   return new Promise((resolve, reject) => {
-    const request = http.request({
-      host: '127.0.0.1', port, method, path, agent: false,
-      headers: {'Content-Length': Buffer.byteLength(body)},
-    }, (response) => {
+    const asked = http.request({
+      host: '127.0.0.1', port, method, path, agent,
+      headers: {'Content-Length': Buffer.byteLength(body), ...headers},
+    }, (answer) => {
       let text = '';
-      response.setEncoding('utf8').on('data', (part) => (text += part));
-      response.on('end', () => response.statusCode === 200 ? resolve(text) :
-        reject(new Error(`${path}: ${response.statusCode} ${text}`)));
-      response.on('error', reject);
+      answer.setEncoding('utf8').on('data', (part) => (text += part));
+      answer.on('end', () => resolve(
+          {status: answer.statusCode, headers: answer.headers, body: text}));
+      answer.on('error', reject);
     });
-    request.on('error', reject);
-    request.end(body);
+    asked.on('error', reject);
+    asked.end(body);
   });
 }
 
-module.exports = {ask};
+// ask: the text of the answer of an azsim or an azsim-proxy; anything but 200 is
+// an error.
+async function ask(port, method, path, body) {
+  const answer = await request(port, method, path, {body});
+  if (answer.status !== 200)
+    throw new Error(`${path}: ${answer.status} ${answer.body}`);
+  return answer.body;
+}
+
+module.exports = {ask, request};

@@ -33,6 +33,14 @@ const deep = {
 const deep_tables =
     ['Channels', 'Blogs', 'Comments', 'BlogsByMonth', 'Subscriptions'];
 
+// open_flat, open_deep: a suite whose job delete-channel is one of these.
+const open_flat = (suite, worker) => suite.open({
+  jobs: {'delete-channel': flat}, tables: ['Channels', 'Blogs'], worker,
+});
+const open_deep = (suite, worker, more = {}) => suite.open({
+  jobs: {'delete-channel': {...deep, ...more}}, tables: deep_tables, worker,
+});
+
 const LONG_AGO = '2020-02-29T12:34:56.1234567Z';
 
 const channel = (name, more = {}) => ({
@@ -89,7 +97,37 @@ function cascade(model, name) {
   return gone.flat();
 }
 
+// store_channel: a channel with so many blogs.
+async function store_channel(store, name, count) {
+  await store.insert('Channels', [channel(name)]);
+  await store.insert('Blogs', blogs(name, count));
+}
+
+// ask_for_channel: the same, and have it deleted; the run's id.
+async function ask_for_channel(store, name, count) {
+  await store_channel(store, name, count);
+  return await store.enqueue('delete-channel', {channel: name});
+}
+
+// Steps of a scenario: families are stored; the deletion of a channel is asked
+// for; and then all of it is gone.
+const seed_families = (names, row_keys) => (s) => {
+  for (const name of names)
+    for (const [table, entity] of family(name, row_keys)) s.put(table, entity);
+};
+const seed_family = (name, row_keys) => seed_families([name], row_keys);
+
+const ask_for = (name, job = 'delete-channel', options) => async (s, self) => {
+  self.id = await s.store.enqueue(job, {channel: name}, options);
+};
+
+const gone = (name) => async (s, self) => {
+  cascade(s.model, name);
+  return await s.ended(self.id, 'succeeded');
+};
+
 module.exports = {
-  flat, deep, deep_tables, LONG_AGO, channel, blog, blogs, comment, by_month,
-  subscription, family, cascade,
+  flat, deep, deep_tables, open_flat, open_deep, LONG_AGO, channel, blog, blogs,
+  comment, by_month, subscription, family, cascade, store_channel,
+  ask_for_channel, seed_families, seed_family, ask_for, gone,
 };

@@ -7,7 +7,6 @@
 const assert = require('assert');
 const {tail} = require('./program');
 const {is_data} = require('./proxy');
-const {drain} = require('./runs');
 const {within} = require('./wait');
 
 const WAYS = ['before', 'after', 'answered'];
@@ -72,9 +71,9 @@ const operations = (requests) => requests
 
 // undisturbed: a run of `job` that nobody kills: the requests of its worker,
 // and how many of them it takes to the first write.
-async function undisturbed(suite, job) {
+async function undisturbed(suite, job, args = {}) {
   const {proxy} = suite.store, first = proxy.requests.length;
-  await suite.store.enqueue(job, {});
+  await suite.store.enqueue(job, args);
   await to_the_end(suite);
   const requests = proxy.requests.slice(first)
       .filter((r) => counts(r) && r.life > 0);
@@ -135,7 +134,7 @@ async function time_of(suite, job) {
   const worker = suite.worker();
   await claimed(worker);
   const began = Date.now();
-  await drain(suite, worker);
+  await suite.drain(worker);
   return Date.now() - began;
 }
 
@@ -154,7 +153,7 @@ async function kill_in_time(suite, times, most_ms, draw) {
     if (end.signal === 'SIGKILL') killed++;
     else assert.strictEqual(end.code, 0, tail(worker.log));
   }
-  await drain(suite);
+  await suite.drain();
   return killed;
 }
 

@@ -4,6 +4,8 @@
 // export have it ("Views@odata.type": "Edm.Int64", "Views": "123").
 'use strict';
 
+const assert = require('assert');
+
 const key = (entity) =>
     JSON.stringify([entity.PartitionKey, entity.RowKey]);
 
@@ -102,4 +104,17 @@ function differ(table, entities, found) {
       .map((d) => `${d.key} ${d.what}`).join('\n');
 }
 
-module.exports = {Model, differ, key, canonical, parse_exactly, Written};
+// holds: an error unless a table that was read is made of these entities.
+const holds = (table, entities, found, more) =>
+    assert.strictEqual(differ(table, entities, found), '', more);
+
+// bare: entities as they were read, without what a job keeps in that property.
+const bare = (found, name = 'TablewardSource') =>
+    found.map(({[name]: _, ...entity}) => entity);
+
+// list: `count` of what make(n) makes.
+const list = (count, make) => Array.from({length: count}, (_, n) => make(n));
+
+module.exports = {
+  Model, differ, holds, bare, list, key, canonical, parse_exactly, Written,
+};

@@ -28,7 +28,7 @@ async function run(suite, job, code = 0, args = []) {
 // that cannot be reached at its start.
 async function again(suite, job, code = 0) {
   const {store} = suite, id = await store.enqueue(job, {});
-  const worker = suite.worker(), drained = () => drain(suite, worker, code);
+  const worker = suite.worker(), drained = () => suite.drain(worker, code);
   await (store.hurrying ? store.hurrying(drained) : drained());
   return {
     log: worker.log,
@@ -39,12 +39,6 @@ async function again(suite, job, code = 0) {
 // done: by the way that the store's faults let through.
 const done = (suite, job, code) =>
     (suite.store.faulty ? again : run)(suite, job, code);
-
-// drain: a worker until there is nothing left to do.
-async function drain(suite, worker = suite.worker(), code = 0) {
-  const end = await suite.program.end(worker, 900000);
-  assert.strictEqual(end.code, code, tail(worker.log));
-}
 
 // named: the keys of all entities in the `failures:` files of a job that keeps
 // them in this folder.
@@ -65,5 +59,5 @@ function counts_cascade(ledger, below, lossy) {
 }
 
 module.exports = {
-  is_write, etags, run, again, done, drain, named, counts_cascade,
+  is_write, etags, run, again, done, named, counts_cascade,
 };

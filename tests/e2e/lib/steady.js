@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Front ends that write with the official SDK at a steady rate, whatever a job
 // does meanwhile, and know which value of each of their entities was
-// acknowledged last: the oracle of long scenarios.
+// acknowledged last: the oracle of scenarios with writers.
 'use strict';
 
 const {for_sdk} = require('./store_azurite');
@@ -127,8 +127,10 @@ class Steady {
   async merge(number, {value, etag}) {
     const was = this.make(number, value), is = this.make(number, value + 1);
     const {PartitionKey, RowKey, ...more} = is;
-    const changed =
-        Object.entries(more).filter(([name, now]) => now !== was[name]);
+    const changed = Object.entries(more).filter(([name]) => {
+      const of = name.replace('@odata.type', '');
+      return is[of] !== was[of];
+    });
     const done = await this.client.updateEntity(for_sdk(
         {PartitionKey, RowKey, ...Object.fromEntries(changed)}), 'Merge', {etag});
     return this.#acknowledged(number, value + 1, done.etag);

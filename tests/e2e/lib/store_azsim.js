@@ -4,12 +4,11 @@
 // what it sees is what is there.
 'use strict';
 
-const crypto = require('crypto');
-const http = require('http');
-const {Azsim, beside} = require('./azsim');
+const {beside} = require('./azsim');
 const {ClockedStore} = require('./store_clocked');
 const {FaultProxy, FAULTS} = require('./fault_proxy');
 const {connection_string} = require('./azurite');
+const {seed_of_run} = require('./wait');
 
 // Of 1000 requests, by each kind of fault.
 const SHARE = Math.round(100 / FAULTS.length);
@@ -18,12 +17,9 @@ class AzsimStore extends ClockedStore {
   static name = 'azsim';
 
   static async open() {
-    const store = new AzsimStore();
-    store.azurite = await Azsim.start(beside('azsim'));
-    store.account = store.azurite.account();
-    store.agent = new http.Agent({keepAlive: false});
+    const store = await new AzsimStore().start();
     store.faulty = await FaultProxy.start(beside('azsim-proxy'), store.azurite);
-    store.seed = Number(process.env.E2E_SEED) || crypto.randomInt(1, 1 << 30);
+    store.seed = seed_of_run();
     await store.azurite.control({
       seed: store.seed, empty_share: 100, short_share: 100,
     });

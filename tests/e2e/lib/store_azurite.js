@@ -8,8 +8,10 @@ require('./node18');
 const crypto = require('crypto');
 const http = require('http');
 const {TableClient, AzureNamedKeyCredential} = require('@azure/data-tables');
-const {QueueClient, StorageSharedKeyCredential} =
-    require('@azure/storage-queue');
+const {
+  QueueClient, StorageSharedKeyCredential,
+} = require('@azure/storage-queue');
+const {request} = require('./ask');
 const {connection_string} = require('./azurite');
 const {Proxy, LEDGER} = require('./proxy');
 const {parse_exactly} = require('./model');
@@ -179,24 +181,15 @@ class AzuriteStore {
         .createHmac('sha256', Buffer.from(this.azurite.key, 'base64'))
         .update(`GET\n\n\n${date}\n/${this.account}${path}`)
         .digest('base64');
-    return new Promise((resolve, reject) => {
-      http.get({
-        host: '127.0.0.1', port: this.azurite.table_port,
-        path: `${path}?$top=1000${options}`, agent: this.agent,
-        headers: {
-          'Accept': 'application/json;odata=minimalmetadata',
-          'x-ms-version': '2019-02-02', 'x-ms-date': date,
-          'DataServiceVersion': '3.0;',
-          'Authorization': `SharedKey ${this.account}:${signature}`,
-        },
-      }, (response) => {
-        let body = '';
-        response.setEncoding('utf8').on('data', (text) => (body += text));
-        response.on('end', () => resolve(
-            {status: response.statusCode, headers: response.headers, body}));
-        response.on('error', reject);
-      }).on('error', reject);
-    });
+    return request(this.azurite.table_port, 'GET',
+        `${path}?$top=1000${options}`, {
+          agent: this.agent, headers: {
+            'Accept': 'application/json;odata=minimalmetadata',
+            'x-ms-version': '2019-02-02', 'x-ms-date': date,
+            'DataServiceVersion': '3.0;',
+            'Authorization': `SharedKey ${this.account}:${signature}`,
+          },
+        });
   }
 }
 

@@ -14,12 +14,17 @@ class ClockedStore extends AzuriteStore {
   static name = 'clocked';
 
   static async open() {
-    const store = new ClockedStore();
-    store.azurite = await Azsim.start(beside('azsim'));
-    store.account = store.azurite.account();
-    store.agent = new http.Agent({keepAlive: false});
+    const store = await new ClockedStore().start();
     store.proxy = await Proxy.start(store.azurite);
     return store;
+  }
+
+  // start: its azsim.
+  async start(options, keepAlive = false) {
+    this.azurite = await Azsim.start(beside('azsim'), options);
+    this.account = this.azurite.account();
+    this.agent = new http.Agent({keepAlive});
+    return this;
   }
 
   close() {

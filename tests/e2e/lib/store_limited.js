@@ -4,8 +4,6 @@
 // log knows it by, and nothing stands between. What is put there is imported.
 'use strict';
 
-const http = require('http');
-const {Azsim, beside} = require('./azsim');
 const {connection_string} = require('./azurite');
 const {ClockedStore} = require('./store_clocked');
 
@@ -16,10 +14,7 @@ class LimitedStore extends ClockedStore {
   worker = WORKER;
 
   static async open() {
-    const store = new LimitedStore();
-    store.azurite = await Azsim.start(beside('azsim'), {workers: 2});
-    store.account = store.azurite.account();
-    store.agent = new http.Agent({keepAlive: true});
+    const store = await new LimitedStore().start({workers: 2}, true);
     await store.azurite.control({
       account_limit: 20000, partition_limit: 2000, skew_s: 0,
     });

@@ -8,7 +8,7 @@
 const assert = require('assert');
 const fs = require('fs');
 const path = require('path');
-const {Model, key} = require('./model');
+const {Model, holds, key} = require('./model');
 const {Program, tail} = require('./program');
 const {LEDGER} = require('./proxy');
 const {until, each, sleep} = require('./wait');
@@ -18,6 +18,8 @@ const WORKER = {
   poll: {min: '20ms', max: '200ms'},
 };
 const DRAIN_LIMIT_MS = 240000;
+const DRAINED_MS = 900000;
+const STOPPED_MS = 120000;
 const OPEN_STATES = ['queued', 'running', 'waiting'];
 
 class Suite {
@@ -88,16 +90,59 @@ class Suite {
     }
   }
 
+  // store_model: all that the model has.
+  async store_model() {
+    for (const [table, entities] of this.model.tables)
+      await this.store.insert(
+          table, [...entities.values()].map((e) => e.entity));
+  }
+
   // worker: start one; `--drain` unless told otherwise.
   worker(args = ['--drain']) {
+    return this.start(['--log-level', 'debug', 'worker', ...args]);
+  }
+
+  // start, command, ok: a command of the suite's configuration: that goes on;
+  // that ends; that ends with 0.
+  start(args) {
     return this.program.start(
-        [...this.options, '--log-level', 'debug', 'worker', ...args],
-        {env: this.environment});
+        [...this.options, ...args], {env: this.environment});
   }
 
   command(args, options = {}) {
     return this.program.run([...this.options, ...args],
         {env: this.environment, ...options});
+  }
+
+  ok(args, options = {}) {
+    return this.program.ok([...this.options, ...args],
+        {env: this.environment, ...options});
+  }
+
+  // drain: a worker until there is nothing left to do, or another command to
+  // its end: an error that shows what it said unless it ends with that code.
+  async drain(worker = this.worker(), code = 0, limit_ms = DRAINED_MS) {
+    const end = await this.program.end(worker, limit_ms);
+    assert.strictEqual(end.code, code, tail(worker.log));
+  }
+
+  // stop: a worker ends in order when it is told to.
+  async stop(worker, limit_ms = STOPPED_MS) {
+    worker.kill('SIGTERM');
+    await this.drain(worker, 0, limit_ms);
+  }
+
+  // kill: a worker, as a machine that is gone does.
+  async kill(worker) {
+    worker.kill('SIGKILL');
+    return await this.program.end(worker);
+  }
+
+  // said: waits until the worker's log says that; what was found.
+  said(worker, pattern, limit_ms) {
+    return until(`the worker says ${pattern}`, () => pattern.exec(worker.log),
+        limit_ms, () => worker.over && assert.fail(
+            `the worker has ended:\n${tail(worker.log)}`));
   }
 
   // run_of: the ledger's entity of one run.
@@ -152,6 +197,11 @@ class Suite {
     this.report(this, name, failure);
   }
 
+  // holds: an error unless the table is made of these entities.
+  async holds(table, entities, more) {
+    holds(table, entities, await this.store.read(table), more);
+  }
+
   // same: an error unless the tables hold exactly what the model says.
   async same() {
     const differences = await this.differences();
@@ -182,9 +232,7 @@ class Suite {
       if (scenario.seed) await scenario.seed(this, scenario);
     }
     this.current = undefined;
-    for (const [table, entities] of this.model.tables)
-      await this.store.insert(
-          table, [...entities.values()].map((e) => e.entity));
+    await this.store_model();
   }
 
   async #step(step, blame, worker) {

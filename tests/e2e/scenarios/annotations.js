@@ -6,7 +6,7 @@
 
 const assert = require('assert');
 const jobs = require('../lib/jobs');
-const {drain} = require('../lib/runs');
+const {list} = require('../lib/model');
 
 const COUNT = 120;
 
@@ -20,14 +20,12 @@ async function write_back(client, partitionKey, rowKey) {
 
 // Goal: a parent and children that carry the stored annotation are deleted.
 async function cascade(suite) {
-  await suite.open({
-    jobs: {'delete-channel': jobs.flat}, tables: ['Channels', 'Blogs'],
-  });
+  await jobs.open_flat(suite);
   const {store} = suite;
   const channels = store.client('Channels'), blogs = store.client('Blogs');
   await store.insert('Channels', [{partitionKey: 'c', rowKey: ''}]);
-  await store.insert('Blogs', Array.from({length: COUNT},
-      (_, n) => ({partitionKey: 'c', rowKey: String(n), Title: 'x'})));
+  await store.insert('Blogs', list(COUNT,
+      (n) => ({partitionKey: 'c', rowKey: String(n), Title: 'x'})));
   await suite.judge('a GET of what the SDK wrote back has a name twice',
       async () => {
         await write_back(channels, 'c', '');
@@ -38,7 +36,7 @@ async function cascade(suite) {
       });
   await suite.judge('a cascade over it succeeds', async () => {
     const id = await store.enqueue('delete-channel', {channel: 'c'});
-    await drain(suite);
+    await suite.drain();
     const ledger = await suite.ended(id, 'succeeded');
     assert.strictEqual(ledger.EntitiesDeleted, COUNT + 1);
     assert.deepStrictEqual(await store.read('Blogs'), []);
@@ -60,13 +58,13 @@ async function upgrade(suite) {
   });
   const {store} = suite;
   const blogs = store.client('Blogs');
-  await store.insert('Blogs', Array.from({length: COUNT},
-      (_, n) => ({partitionKey: 'c', rowKey: String(n), Title: 'x'})));
+  await store.insert('Blogs', list(COUNT,
+      (n) => ({partitionKey: 'c', rowKey: String(n), Title: 'x'})));
   for (let n = 0; n < COUNT; n += 7)
     await write_back(blogs, 'c', String(n));
   await suite.judge('an upgrade over it succeeds', async () => {
     const id = await store.enqueue('up', {});
-    await drain(suite);
+    await suite.drain();
     const ledger = await suite.ended(id, 'succeeded');
     assert.strictEqual(ledger.EntitiesWritten, COUNT);
     const found = await store.read('Blogs');

@@ -15,10 +15,7 @@ const ALL = [...BOTH, 'azsim']; // where one connection in ten breaks
 // Goal: page and batch limits (100, 1,000) are no special places: below, at
 // and above each, all blogs go, and the ledger counts them exactly.
 async function sizes(suite) {
-  await suite.open({
-    jobs: {'delete-channel': jobs.flat}, tables: ['Channels', 'Blogs'],
-    worker: {visibility_timeout: '60s'},
-  });
+  await jobs.open_flat(suite, {visibility_timeout: '60s'});
   for (const count of [0, 1, 99, 100, 101, 1000, 1001, 12000]) {
     const name = `Size${count}`;
     suite.scenario(`a channel with ${count} blogs`, {
@@ -26,9 +23,7 @@ async function sizes(suite) {
         s.put('Channels', jobs.channel(name));
         s.put('Blogs', ...jobs.blogs(name, count));
       },
-      async ask(s, self) {
-        self.id = await s.store.enqueue('delete-channel', {channel: name});
-      },
+      ask: jobs.ask_for(name),
       async expect(s, self) {
         s.model.remove('Channels', (e) => e.PartitionKey === name);
         s.model.remove('Blogs', (e) => e.PartitionKey === name);
@@ -91,23 +86,14 @@ const NAMES = [
 // Goal: a name is a value everywhere, in URLs, filters, batches, messages, XML
 // and the ledger: exactly that channel goes, and its near one stays.
 async function names(suite) {
-  await suite.open({
-    jobs: {'delete-channel': jobs.deep}, tables: jobs.deep_tables,
-    worker: {visibility_timeout: '60s'},
-  });
+  await jobs.open_deep(suite, {visibility_timeout: '60s'});
   for (const {name, near} of NAMES)
     suite.scenario(`a channel named ${name}`, {
-      seed(s) {
-        for (const [table, entity] of jobs.family(name)) s.put(table, entity);
-        for (const [table, entity] of jobs.family(near)) s.put(table, entity);
-      },
-      async ask(s, self) {
-        self.id = await s.store.enqueue('delete-channel', {channel: name},
-            {base64: NAMES.findIndex((n) => n.name === name) % 2 === 1});
-      },
+      seed: jobs.seed_families([name, near]),
+      ask: jobs.ask_for(name, 'delete-channel',
+          {base64: NAMES.findIndex((n) => n.name === name) % 2 === 1}),
       async expect(s, self) {
-        jobs.cascade(s.model, name);
-        const run = await s.ended(self.id, 'succeeded');
+        const run = await jobs.gone(name)(s, self);
         assert.deepStrictEqual(JSON.parse(run.Args), {channel: name});
       },
     });
@@ -119,15 +105,9 @@ async function names(suite) {
 async function prefixes(suite) {
   const all = ['Foot', 'Foot_', 'Foot_ball', 'Foot_ball_1', 'Football', 'foot'];
   const go = ['Foot', 'Foot_ball'];
-  await suite.open(
-      {jobs: {'delete-channel': jobs.deep}, tables: jobs.deep_tables});
+  await jobs.open_deep(suite);
   suite.scenario('names that are prefixes of each other', {
-    seed(s) {
-      for (const name of all)
-        for (const [table, entity] of
-            jobs.family(name, ['a', 'a_', 'a_b', 'a_b_1', 'b']))
-          s.put(table, entity);
-    },
+    seed: jobs.seed_families(all, ['a', 'a_', 'a_b', 'a_b_1', 'b']),
     async ask(s) {
       for (const name of go)
         await s.store.enqueue('delete-channel', {channel: name});
@@ -167,23 +147,11 @@ async function shapes(suite) {
   });
   // gone: the steps of one cascade of `name`, all of it gone after.
   const gone = (name, job, seed, more = {}) => ({
-    seed,
-    async ask(s, self) {
-      self.id = await s.store.enqueue(job, {channel: name});
-    },
-    async expect(s, self) {
-      jobs.cascade(s.model, name);
-      await s.ended(self.id, 'succeeded');
-    },
-    ...more,
+    seed, ask: jobs.ask_for(name, job), expect: jobs.gone(name), ...more,
   });
-  const seed_family = (name, row_keys) => (s) => {
-    for (const [table, entity] of jobs.family(name, row_keys))
-      s.put(table, entity);
-  };
 
   suite.scenario('a blog and a comment with an empty RowKey',
-      gone('Empty', 'delete-channel', seed_family('Empty', ['', 'x'])));
+      gone('Empty', 'delete-channel', jobs.seed_family('Empty', ['', 'x'])));
 
   suite.scenario('blogs of 900 KiB', gone('Large', 'delete-channel', (s) => {
     s.put('Channels', jobs.channel('Large'));
@@ -213,9 +181,7 @@ async function shapes(suite) {
         for (const row_key of ['', 'a', 'b', '\u{1F600}'])
           s.put('One', jobs.blog(name, row_key));
     },
-    async ask(s, self) {
-      self.id = await s.store.enqueue('delete-one', {channel: 'Home'});
-    },
+    ask: jobs.ask_for('Home', 'delete-one'),
     async expect(s, self) {
       s.model.remove('One', (e) => e.PartitionKey === 'Home');
       const run = await s.ended(self.id, 'succeeded');
@@ -236,9 +202,7 @@ async function shapes(suite) {
           {PartitionKey: 'Some', RowKey: 'unrated'},
           jobs.blog('Some', 'text', {Rating: '1'}));
     },
-    async ask(s, self) {
-      self.id = await s.store.enqueue('delete-some', {channel: 'Some'});
-    },
+    ask: jobs.ask_for('Some', 'delete-some'),
     async expect(s, self) {
       const go = ['front', 'draft-', 'draft-1', 'bad', 'worse'];
       s.model.remove('Channels', (e) => e.PartitionKey === 'Some');
@@ -251,7 +215,7 @@ async function shapes(suite) {
   // Goal: what is deleted is on disk before, in import's format: importing
   // the archive's files gives back exactly what the channel was.
   suite.scenario('an archive that import makes whole again',
-      gone('Kept', 'delete-kept', seed_family('Kept'), {
+      gone('Kept', 'delete-kept', jobs.seed_family('Kept'), {
         async expect(s, self) {
           const before = new Map([...s.model.tables].map(
               ([table, entities]) => [table, [...entities.values()]
@@ -264,9 +228,8 @@ async function shapes(suite) {
           for (const file of fs.readdirSync(folder)) {
             if (file === '.requested-at') continue;
             const table = /^\d+-(\w+)\.jsonl$/.exec(file)[1];
-            const put_back = await s.command(['import', table,
-              path.join(folder, file), '--on-conflict', 'fail']);
-            assert.strictEqual(put_back.code, 0, put_back.log);
+            await s.ok(['import', table, path.join(folder, file),
+              '--on-conflict', 'fail']);
             for (const entity of before.get(table)) s.own(table, entity);
             before.delete(table);
           }
@@ -278,10 +241,8 @@ async function shapes(suite) {
   // Goal: more than refuse_above fails before anything is written, and the
   // worker exits 1 for it.
   suite.scenario('more under a channel than refuse_above', {
-    seed: seed_family('Many'),
-    async ask(s, self) {
-      self.id = await s.store.enqueue('delete-few', {channel: 'Many'});
-    },
+    seed: jobs.seed_family('Many'),
+    ask: jobs.ask_for('Many', 'delete-few'),
     async expect(s, self) {
       const run = await s.ended(self.id, 'failed', /refuse_above|more than/);
       assert.strictEqual(run.EntitiesDeleted, 0);

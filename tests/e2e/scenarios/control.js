@@ -6,11 +6,12 @@
 
 const assert = require('assert');
 const fs = require('fs');
-const http = require('http');
 const path = require('path');
-const {channel} = require('../lib/jobs');
+const {request} = require('../lib/ask');
+const {channel, flat} = require('../lib/jobs');
 const {LEDGER} = require('../lib/proxy');
 const {each, sleep, until} = require('../lib/wait');
+const {list} = require('../lib/model');
 
 // Entities of each run.
 const MANY = 600;
@@ -25,7 +26,7 @@ const TEN = {
   count: 10, rate: 5, worker: {visibility_timeout: '60s', requests: 32},
 };
 
-const keys = Array.from({length: MANY}, (_, i) => String(i).padStart(4, '0'));
+const keys = list(MANY, (i) => String(i).padStart(4, '0'));
 const entities = (partition) => keys.map(
     (RowKey) => ({PartitionKey: partition, RowKey, Title: `On ${RowKey}`}));
 
@@ -34,11 +35,7 @@ const jobs_of = (max_entities_per_second, n) => {
   const at = (job) => ({...job, max_entities_per_second});
   return {
     [`cascade-${n}`]: at({
-      kind: 'cascade-delete', args: ['channel'], settle: '0s',
-      parent: {
-        table: `Channels${n}`, partition_key: '{channel}', row_key: '',
-        tombstone: {Deleted: true},
-      },
+      ...flat, parent: {...flat.parent, table: `Channels${n}`},
       children: [{table: `Blogs${n}`, partition_key: '{channel}'}],
     }),
     [`purge-${n}`]: at({kind: 'delete', table: `Purged${n}`, all: true}),
@@ -60,7 +57,7 @@ const jobs_of = (max_entities_per_second, n) => {
 };
 const TABLES = ['Channels', 'Blogs', 'Purged', 'Upgraded', 'Sources', 'Copies',
   'Here', 'There'];
-const numbers = (count) => Array.from({length: count}, (_, n) => n);
+const numbers = (count) => list(count, (n) => n);
 const jobs_at = (rate, count) =>
   Object.assign({}, ...numbers(count).map((n) => jobs_of(rate, n)));
 const tables_of = (count) =>
@@ -76,9 +73,7 @@ async function seed(suite, count) {
   }
   for (const job of Object.keys(jobs_at(0, count))) {
     const args = job.startsWith('cascade') ? ['channel=c'] : [];
-    await suite.program.ok(
-        [...suite.options, 'enqueue', job, ...args, '--id', job],
-        {env: suite.environment});
+    await suite.ok(['enqueue', job, ...args, '--id', job]);
   }
 }
 
@@ -118,8 +113,7 @@ async function asked(suite, worker, command, runs, states) {
   const delays = new Delays(), found = [];
   await each(runs, Object.keys(jobs_of(0, 0)).length, async (run) => {
     const begun = Date.now();
-    const {code, log} = await suite.command([command, run]);
-    assert.strictEqual(code, 0, log);
+    await suite.ok([command, run]);
     found.push(await suite.state(run, states, worker));
     delays.note(run, begun);
   });
@@ -203,8 +197,7 @@ const every_kind = ({count, rate, worker: options}) => async (suite) => {
       () => give_rate(suite, {count, rate}, runs, worker));
   await suite.judge('nothing is lost by it',
       () => all_is_done(suite, count, runs));
-  worker.kill('SIGTERM');
-  assert.strictEqual((await suite.program.end(worker)).code, 0);
+  await suite.stop(worker);
 };
 
 // Goal: a key that was rotated holds runs; a new one in the file and SIGHUP let
@@ -227,9 +220,7 @@ async function rotated(suite) {
   await suite.store.insert('Purged', entities('p'));
   const worker = suite.worker([]);
   await suite.judge('a rotated key holds a run', async () => {
-    await suite.program.ok(
-        [...suite.options, 'enqueue', 'purge', '--id', 'held'],
-        {env: suite.environment});
+    await suite.ok(['enqueue', 'purge', '--id', 'held']);
     const run = await suite.state('held', ['waiting'], worker);
     assert.strictEqual(run.WaitsFor, 'store');
     assert.match(run.Error, /403 AuthenticationFailed/);
@@ -245,8 +236,7 @@ async function rotated(suite) {
     for (const text of [wrong, right])
       assert.ok(!worker.log.includes(/AccountKey=([^;]*)/.exec(text)[1]));
   });
-  worker.kill('SIGTERM');
-  assert.strictEqual((await suite.program.end(worker)).code, 0);
+  await suite.stop(worker);
 }
 
 // Goal: the second key is written to the file and read again, then the first one
@@ -269,9 +259,8 @@ async function rotated_ahead(suite) {
   await suite.store.insert('Purged', entities('p'));
   await suite.store.insert('Purged', entities('q'));
   suite.program.configure({...suite.configuration, stores});
-  const ask = (id, key) => suite.program.ok(
-      [...suite.options, 'enqueue', 'purge', `key=${key}`, '--id', id],
-      {env: suite.environment});
+  const ask = (id, key) =>
+    suite.ok(['enqueue', 'purge', `key=${key}`, '--id', id]);
   await ask('before', 'p');
   const worker = suite.worker([]);
   try {
@@ -300,8 +289,7 @@ async function rotated_ahead(suite) {
           Number((await suite.state(id, ['succeeded'], worker)).Attempt), 1);
     assert.strictEqual((await suite.store.read('Purged')).length, 0);
   });
-  worker.kill('SIGTERM');
-  assert.strictEqual((await suite.program.end(worker)).code, 0);
+  await suite.stop(worker);
 }
 
 const ENDED = 3000;
@@ -314,8 +302,7 @@ const READINGS = [
 // ended_like: run `first` and its ledger index row as a worker has written them, once more
 // for each id, at the same time three days before; as import takes them.
 async function ended_like(suite, from, to) {
-  const {out} = await suite.program.ok(
-      [...suite.options, 'export', LEDGER, '-'], {env: suite.environment});
+  const {out} = await suite.ok(['export', LEDGER, '-']);
   const model = out.split('\n').filter((line) => /[!"]first"/.test(line));
   assert.strictEqual(model.length, 2, out);
   const day = new Date(Date.now() - 3 * 86400000).toISOString().slice(0, 10);
@@ -325,8 +312,7 @@ async function ended_like(suite, from, to) {
       lines.push(line
           .replaceAll('first"', `old-${String(i).padStart(4, '0')}"`)
           .replace(/20\d\d-\d\d-\d\d(?=[T!])/g, day) + '\n');
-  await suite.program.ok([...suite.options, 'import', LEDGER, '-'],
-      {env: suite.environment, input: lines.join('')});
+  await suite.ok(['import', LEDGER, '-'], {input: lines.join('')});
 }
 
 // table_requests: how many the work makes the worker's side send, by azsim's
@@ -338,27 +324,18 @@ async function table_requests(suite, work) {
     entry.worker === suite.store.worker && entry.service === 'table').length;
 }
 
-const get = (port, path) => new Promise((resolve, reject) => {
-  http.get({host: '127.0.0.1', port, path, agent: false}, (answer) => {
-    answer.resume();
-    answer.on('end', () => resolve(answer.statusCode));
-  }).on('error', reject);
-});
-
 // costs: the requests of each reading, and of the dashboard's first page.
 async function costs(suite, port) {
   const all = [];
   for (const args of READINGS)
-    all.push([args.join(' '), await table_requests(suite, async () => {
-      const {code, log} = await suite.command(args);
-      assert.strictEqual(code, 0, log);
-    })]);
+    all.push([args.join(' '),
+      await table_requests(suite, () => suite.ok(args))]);
   await until('the worker is idle', async () =>
     await table_requests(suite, () => sleep(1000)) === 0);
   all.push(['dashboard', await table_requests(suite, async () => {
     for (const page of ['/api/overview', '/api/runs'])
       await until(`${page} is there`, async () =>
-        await get(port, page) === 200);
+        (await request(port, 'GET', page)).status === 200);
   })]);
   assert.ok(all.every(([, count]) => count > 0), JSON.stringify(all));
   return all;
@@ -372,12 +349,10 @@ async function many_ended(suite) {
     tables: ['Purged'],
     worker: {listen: '127.0.0.1:0'},
   });
-  await suite.program.ok([...suite.options, 'run', 'purge', '--yes', '--id',
-    'first'], {env: suite.environment});
+  await suite.ok(['run', 'purge', '--yes', '--id', 'first']);
   await ended_like(suite, 0, 10);
   const worker = suite.worker([]);
-  const port = await until('the worker listens', () =>
-    /listens on \S+ \(port (\d+)\)/.exec(worker.log)?.[1]);
+  const [, port] = await suite.said(worker, /listens on \S+ \(port (\d+)\)/);
   const few = await costs(suite, port);
   await ended_like(suite, 10, ENDED);
   await suite.judge(`${ENDED} ended runs cost status and the dashboard no ` +
@@ -385,8 +360,7 @@ async function many_ended(suite) {
     assert.deepStrictEqual(await costs(suite, port), few));
   console.log('    requests: ' +
       few.map(([name, count]) => `${name} ${count}`).join(', '));
-  worker.kill('SIGTERM');
-  assert.strictEqual((await suite.program.end(worker)).code, 0);
+  await suite.stop(worker);
 }
 
 module.exports = [

@@ -4,8 +4,7 @@
 'use strict';
 
 const assert = require('assert');
-const {bare} = require('../lib/migrations');
-const {differ, key} = require('../lib/model');
+const {bare, holds, key, list} = require('../lib/model');
 const {LEDGER} = require('../lib/proxy');
 const {run} = require('../lib/runs');
 
@@ -13,7 +12,6 @@ const MANY = Number(process.env.E2E_SIZE || 200000);
 const PAGE = 1000, LOAD = 1000, BATCH = 100;
 
 const pad = (n) => String(n).padStart(7, '0');
-const list = (count, make) => Array.from({length: count}, (_, n) => make(n));
 
 async function open(suite, jobs, tables) {
   await suite.open({jobs, tables, worker: {visibility_timeout: '60s'}});
@@ -93,8 +91,7 @@ async function moves(suite) {
         RowKey: KEYS[order].of(e)});
       await store.insert(`From${i}`, items);
       const made = await requests(store, () => run(suite, `move-${i}`));
-      assert.strictEqual(differ(`To${i}`, items.map(moved),
-          await store.read(`To${i}`)), '');
+      await suite.holds(`To${i}`, items.map(moved));
       const bound = most(items, moved);
       console.log(`    (${count} from ${from} to ${to}, ${order}: ` +
           `${made.length} requests, at most ${bound})`);
@@ -131,8 +128,7 @@ async function few(suite) {
       assert.ok(pages <= 20, summary(made));
     }
     const copies = sources.map((e) => ({...e, PartitionKey: `q${e.Value}`}));
-    assert.strictEqual(differ('Many', [...there, ...copies],
-        bare(await store.read('Many'))), '');
+    holds('Many', [...there, ...copies], bare(await store.read('Many')));
   });
 }
 
@@ -177,9 +173,8 @@ async function sizes(suite) {
         const {ledger} = await run(suite, 'away');
         console.log(`    (${ledger.EntitiesDeleted} moved)`);
         assert.deepStrictEqual(await store.read('Large'), []);
-        assert.strictEqual(differ('There', all.map((e) =>
-          ({...e, PartitionKey: `far_${e.PartitionKey}`})),
-        await store.read('There')), '');
+        await suite.holds('There',
+            all.map((e) => ({...e, PartitionKey: `far_${e.PartitionKey}`})));
       });
 }
 

@@ -5,7 +5,9 @@
 
 const assert = require('assert');
 const jobs = require('../lib/jobs');
-const {WAYS, counts, live, to_the_end} = require('../lib/kills');
+const {
+  WAYS, counts, live, to_the_end, undisturbed, sweep,
+} = require('../lib/kills');
 const {is_data} = require('../lib/proxy');
 const {random, each, seed_of_run} = require('../lib/wait');
 const {tail} = require('../lib/program');
@@ -20,62 +22,39 @@ const deletes = (requests) => requests
 // Goal: many kills in one cascade of many blogs, at requests drawn from the
 // clean count: the tables end as after one undisturbed run, and no delete is
 // sent twice but those that had no answer when the worker died.
-async function sweep(suite, kills, blogs) {
-  await suite.open({
-    jobs: {'delete-channel': jobs.flat}, tables: ['Channels', 'Blogs'],
-    worker: {visibility_timeout: '2s', requests: 4},
-  });
+async function killed(suite, kills, blogs) {
+  await jobs.open_flat(suite, {visibility_timeout: '2s', requests: 4});
   const {store, model} = suite;
-  const {proxy} = store;
   for (const name of ['Clean', 'Swept', 'Beside']) {
     const count = name === 'Beside' ? 250 : blogs;
     model.put('Channels', jobs.channel(name));
     for (const blog of jobs.blogs(name, count)) model.put('Blogs', blog);
   }
-  for (const [table, entities] of model.tables)
-    await store.insert(table, [...entities.values()].map((e) => e.entity));
+  await suite.store_model();
   const remove = (name) => {
     for (const table of ['Blogs', 'Channels'])
       model.remove(table, (e) => e.PartitionKey === name);
   };
 
-  let clean, overhead;
+  let clean;
   await suite.judge(`a clean cascade of ${blogs} blogs`, async () => {
-    await store.enqueue('delete-channel', {channel: 'Clean'});
-    await to_the_end(suite);
+    clean = await undisturbed(suite, 'delete-channel', {channel: 'Clean'});
     remove('Clean');
-    clean = proxy.requests.filter(counts);
-    overhead = clean.findIndex((r) => r.deletes) + 1;
-    assert.ok(overhead > 0, 'no delete was seen');
-    assert.strictEqual(deletes(clean), blogs + 1);
+    assert.strictEqual(deletes(clean.requests), blogs + 1);
   });
-  if (!overhead) return;
+  if (!clean) return;
 
   await suite.judge(`${kills} kills in a cascade of ${blogs} blogs`,
       async () => {
         const seed = seed_of_run();
         const draw = random(seed);
-        const first = proxy.requests.length;
         const id = await store.enqueue('delete-channel', {channel: 'Swept'});
-        for (let i = 0; i < kills; i++) {
-          // Drawn from what is left of the clean count, so that every life
-          // has something left to be killed in.
-          const left = clean.filter(is_data).length - proxy.requests
-              .slice(first).filter((r) => is_data(r) && r.done).length;
-          const reach = overhead +
-              Math.max(0, Math.floor(left / (kills - i + 1)));
-          const k = 1 + draw(reach);
-          const end = await live(suite, k, WAYS[i % 3]);
-          assert.strictEqual(end.signal, 'SIGKILL', `seed ${seed}, kill ` +
-              `${i + 1}: the worker ended by itself\n${tail(end.log)}`);
-        }
-        await to_the_end(suite);
+        const made = await sweep(suite, clean, kills, seed, draw);
         remove('Swept');
         const run = await suite.ended(id, 'succeeded');
-        const made = proxy.requests.slice(first);
         const again = deletes(made) - (blogs + 1);
         const bound = unconfirmed(made);
-        console.log(`    (seed ${seed}: clean ${clean.length} requests, swept ` +
+        console.log(`    (seed ${seed}: clean ${clean.requests.length} requests, swept ` +
             `${made.filter(counts).length}; ${again} deletes sent again of ` +
             `${bound} unconfirmed; ${run.Attempt} attempts)`);
         assert.ok(again <= bound,
@@ -84,7 +63,7 @@ async function sweep(suite, kills, blogs) {
         // is what is left, so a page or two more than a clean run, each.
         const pages = (all) => all
             .filter((r) => is_data(r) && r.kind === 'page').length;
-        assert.ok(pages(made) <= pages(clean) + 3 * (kills + 1),
+        assert.ok(pages(made) <= pages(clean.requests) + 3 * (kills + 1),
             `seed ${seed}: ${pages(made)} pages`);
       });
   await suite.judge('after the kills the tables are as the model says',
@@ -93,17 +72,12 @@ async function sweep(suite, kills, blogs) {
 
 // small: an account of its own with one small deep cascade asked for.
 async function small(suite) {
-  await suite.open({
-    jobs: {'delete-channel': {...jobs.deep, settle: '1s'}},
-    tables: jobs.deep_tables,
-    worker: {visibility_timeout: '2s', requests: 2, slots: 1},
-  });
+  await jobs.open_deep(suite,
+      {visibility_timeout: '2s', requests: 2, slots: 1}, {settle: '1s'});
   for (const name of ['Gone', 'Gone_', 'Stays'])
     for (const [table, entity] of jobs.family(name))
       suite.model.put(table, entity);
-  for (const [table, entities] of suite.model.tables)
-    await suite.store.insert(
-        table, [...entities.values()].map((e) => e.entity));
+  await suite.store_model();
   suite.id = await suite.store.enqueue('delete-channel', {channel: 'Gone'});
 }
 
@@ -139,16 +113,11 @@ async function every_request(suite, stride) {
 // Goal: killed between the delete of the parent and the ledger's `succeeded`,
 // the name is taken up by a new channel: the next worker spares it.
 async function after_the_parent(suite) {
-  await suite.open({
-    jobs: {'delete-channel': jobs.flat}, tables: ['Channels', 'Blogs'],
-    worker: {visibility_timeout: '2s'},
-  });
+  await jobs.open_flat(suite, {visibility_timeout: '2s'});
   const {store, model} = suite;
   await suite.judge('re-created after the parent went and the worker died',
       async () => {
-        await store.insert('Channels', [jobs.channel('Again')]);
-        await store.insert('Blogs', jobs.blogs('Again', 120));
-        const id = await store.enqueue('delete-channel', {channel: 'Again'});
+        const id = await jobs.ask_for_channel(store, 'Again', 120);
         store.proxy.life++;
         const worker = suite.worker();
         store.proxy.after = async (request) => {
@@ -160,9 +129,7 @@ async function after_the_parent(suite) {
         assert.strictEqual(end.signal, 'SIGKILL', tail(worker.log));
         model.put('Channels', jobs.channel('Again'));
         for (const blog of jobs.blogs('Again', 3)) model.put('Blogs', blog);
-        for (const [table, entities] of model.tables)
-          await store.insert(
-              table, [...entities.values()].map((e) => e.entity));
+        await suite.store_model();
         await to_the_end(suite);
         await suite.ended(id, 'succeeded');
         await suite.same();
@@ -171,24 +138,14 @@ async function after_the_parent(suite) {
 
 const AZURITE = ['azurite'];
 module.exports = [
-  {
-    name: 'kill sweep', stores: AZURITE, phase: 3, seconds: 60,
-    body: (suite) => sweep(suite, 12, 6000),
-  },
-  {
-    name: 'kill sweep of 100', stores: AZURITE, phase: 3, long: true, seconds: 500,
-    body: (suite) => sweep(suite, 100, 12000),
-  },
-  {
-    name: 'crash at a request', stores: AZURITE, phase: 3, seconds: 60,
-    body: (suite) => every_request(suite, 10),
-  },
-  {
-    name: 'crash at every request', stores: AZURITE, phase: 3, long: true, seconds: 400,
-    body: (suite) => every_request(suite, 1),
-  },
-  {
-    name: 'crash after the parent', stores: AZURITE, phase: 2, seconds: 10,
-    body: after_the_parent,
-  },
+  {name: 'kill sweep', stores: AZURITE, phase: 3, seconds: 60,
+    body: (suite) => killed(suite, 12, 6000)},
+  {name: 'kill sweep of 100', stores: AZURITE, phase: 3, long: true,
+    seconds: 500, body: (suite) => killed(suite, 100, 12000)},
+  {name: 'crash at a request', stores: AZURITE, phase: 3, seconds: 60,
+    body: (suite) => every_request(suite, 10)},
+  {name: 'crash at every request', stores: AZURITE, phase: 3, long: true,
+    seconds: 400, body: (suite) => every_request(suite, 1)},
+  {name: 'crash after the parent', stores: AZURITE, phase: 2, seconds: 10,
+    body: after_the_parent},
 ];

@@ -11,12 +11,13 @@ const fs = require('fs');
 const http = require('http');
 const path = require('path');
 const jobs = require('../lib/jobs');
+const {request} = require('../lib/ask');
 const {connection_string} = require('../lib/azurite');
 const {Browser, NARROW, shot, violations} = require('../lib/browser');
-const {tail} = require('../lib/program');
 const {LEDGER} = require('../lib/proxy');
 const secrets = require('../lib/secrets');
 const {sleep, until} = require('../lib/wait');
+const {list} = require('../lib/model');
 
 const TOKEN = '0123456789abcdef-dashboard-token';
 const MANY = 10000;
@@ -29,11 +30,8 @@ const at = (ms) => new Date(BEGAN + ms).toISOString();
 // served: a worker that listens; {worker, port}.
 async function served(suite) {
   const worker = suite.worker([]);
-  const port = await until('the worker listens', () => {
-    assert.ok(!worker.over, `the worker has ended:\n${tail(worker.log)}`);
-    return /listens on \S+ \(port (\d+)\)/.exec(worker.log)?.[1];
-  });
-  await until('the worker is ready', () => /ready: /.test(worker.log));
+  const [, port] = await suite.said(worker, /listens on \S+ \(port (\d+)\)/);
+  await suite.said(worker, /ready: /);
   return {worker, port};
 }
 
@@ -57,6 +55,24 @@ async function opened(browser, port, options) {
   await page.goto(`http://127.0.0.1:${port}/`);
   await sees(page, '#freshness', /Live/);
   return page;
+}
+
+// in_chromium: judge({worker, port, browser, see}) beside a worker that serves
+// the page; see(name, look): what look(page) judges while it is open.
+async function in_chromium(suite, judge) {
+  const {worker, port} = await served(suite);
+  const browser = await Browser.start(suite.folder);
+  const see = (name, look, options) =>
+    suite.judge(`dashboard: ${name}`, async () => {
+      const page = await opened(browser, port, options);
+      await look(page);
+      await page.close();
+    });
+  try {
+    await judge({worker, port, browser, see});
+  } finally {
+    await browser.stop();
+  }
 }
 
 // faultless: axe-core finds nothing, and nothing was said on the console.
@@ -86,20 +102,10 @@ async function unlock(page, token) {
 }
 
 // ask: a request past the browser; {status, body}.
-function ask(port, method, request, headers = {}, body = '') {
-  return new Promise((resolve, reject) => {
-    const asked = http.request(
-        {host: '127.0.0.1', port, method, path: request, headers}, (answer) => {
-          let got = '';
-          answer.setEncoding('utf8').on('data', (part) => (got += part));
-          answer.on('end', () => {
-            secrets.search(`${method} ${request}`, got);
-            resolve({status: answer.statusCode, body: got});
-          });
-        });
-    asked.on('error', reject);
-    asked.end(body);
-  });
+async function ask(port, method, path, headers, body) {
+  const answer = await request(port, method, path, {headers, body});
+  secrets.search(`${method} ${path}`, answer.body);
+  return answer;
 }
 
 // ---- what is there to see ----
@@ -177,18 +183,15 @@ async function seed_failing(suite) {
 
 // ---- what an operator sees ----
 
-async function judge_views(suite, browser, port) {
-  await suite.judge('dashboard: an empty worker', async () => {
-    const page = await opened(browser, port);
+async function judge_views(suite, {see}) {
+  await see('an empty worker', async (page) => {
     assert.match(await text(page, '#open-none'), /No run is in progress/);
     assert.match(await text(page, '#queues'), /tableward\s+0/);
     await faultless(page);
     await shot(page, 'empty');
-    await page.close();
   });
   await seed_busy(suite);
-  await suite.judge('dashboard: busy', async () => {
-    const page = await opened(browser, port);
+  await see('busy', async (page) => {
     await sees(page, '#open', /delete-slowly\s+channel=Slow/);
     await sees(page, '#open', /42 %/);
     await sees(page, '#open', /4,200 done · 42\/s · about \d min left/);
@@ -196,7 +199,6 @@ async function judge_views(suite, browser, port) {
     await sees(page, '#plot-text', /at most [1-9]/);
     await faultless(page);
     await shot(page, 'busy');
-    await page.close();
   });
   await seed_failing(suite);
   await suite.judge('dashboard: failing and held', async () => {
@@ -210,19 +212,16 @@ async function judge_views(suite, browser, port) {
     await shot(page, 'failing-held');
     await page.close();
   });
-  await suite.judge('dashboard: texts of the ledger are texts', async () => {
-    const page = await opened(browser, port);
+  await see('texts of the ledger are texts', async (page) => {
     await sees(page, '#failed', /<script>document\.title/);
     assert.match(await text(page, '#failed'), /\\u202e/);
     assert.doesNotMatch(await page.title(), /taken/);
     assert.strictEqual(await page.$('main img'), null);
     assert.deepStrictEqual(page.errors, []);
-    await page.close();
   });
   for (const [name, options] of [['dark', {dark: true}],
     ['narrow', {view: NARROW}], ['narrow-dark', {view: NARROW, dark: true}]])
-    await suite.judge(`dashboard: ${name}`, async () => {
-      const page = await opened(browser, port, options);
+    await see(name, async (page) => {
       await unlock(page, TOKEN);
       await sees(page, '#failed', /delete-small/);
       await sees(page, '#open', /Pause/);
@@ -231,27 +230,23 @@ async function judge_views(suite, browser, port) {
       assert.ok(wide <= 0, `the page is ${wide} px too wide`);
       await faultless(page);
       await shot(page, name);
-      await page.close();
-    });
+    }, options);
 }
 
 // ---- what an operator does ----
 
 const ended_at = async (suite, id) => (await suite.run_of(id)).FinishedAt;
 
-async function judge_changes(suite, browser, port) {
-  await suite.judge('dashboard: a wrong token unlocks nothing', async () => {
-    const page = await opened(browser, port);
+async function judge_changes(suite, {see}) {
+  await see('a wrong token unlocks nothing', async (page) => {
     await unlock(page, `${TOKEN}x`);
     await sees(page, '#token-error', /the token is wrong/);
     await shot(page, 'wrong-token');
     await page.keyboard.press('Escape');
     assert.strictEqual(await page.$('#open .actions button'), null);
-    await page.close();
   });
   // Goal: by keyboard alone, from the top of the page.
-  await suite.judge('dashboard: retry by keyboard, with the token', async () => {
-    const page = await opened(browser, port);
+  await see('retry by keyboard, with the token', async (page) => {
     const before = await ended_at(suite, 'large');
     await tab_to(page, '#unlock');
     await page.keyboard.press('Enter');
@@ -273,10 +268,8 @@ async function judge_changes(suite, browser, port) {
     await until('the run has failed again', async () =>
       await ended_at(suite, 'large') > before &&
       (await suite.run_of('large')).State === 'failed');
-    await page.close();
   });
-  await suite.judge('dashboard: pause, resume, cancel, drop', async () => {
-    const page = await opened(browser, port);
+  await see('pause, resume, cancel, drop', async (page) => {
     await unlock(page, TOKEN);
     const press = async (name, id) => {
       const button = `[aria-label="${name} run ${id}"]`;
@@ -302,11 +295,9 @@ async function judge_changes(suite, browser, port) {
     await press('drop', 'hostile');
     await answer('#confirm-yes');
     await suite.state('hostile', ['cancelled']);
-    await page.close();
   });
   // Goal: what has the focus keeps it while rows come and change.
-  await suite.judge('dashboard: a refresh takes no focus', async () => {
-    const page = await opened(browser, port);
+  await see('a refresh takes no focus', async (page) => {
     const name = '[aria-label="Details of run far-away"]';
     await page.waitForSelector(name);
     await page.focus(name);
@@ -314,7 +305,6 @@ async function judge_changes(suite, browser, port) {
     await sees(page, '#open', new RegExp(id));
     assert.ok(await page.evaluate((s) =>
       document.activeElement.matches(s), name), 'the focus is lost');
-    await page.close();
   });
 }
 
@@ -329,7 +319,7 @@ const without = (name) => {
   return others;
 };
 
-async function judge_refusals(suite, browser, port) {
+async function judge_refusals(suite, {browser, port}) {
   const body = JSON.stringify({Job: 'delete-small', Id: 'larger'});
   const post = (headers) => ask(port, 'POST', '/api/retry', headers, body);
   const cases = [
@@ -357,8 +347,8 @@ async function judge_refusals(suite, browser, port) {
     });
   await suite.judge('dashboard: a name of another site reads nothing',
       async () => {
-        for (const request of ['/api/overview', '/api/runs', '/api/about'])
-          assert.strictEqual((await ask(port, 'GET', request,
+        for (const path of ['/api/overview', '/api/runs', '/api/about'])
+          assert.strictEqual((await ask(port, 'GET', path,
               {Host: `evil.example:${port}`})).status, 421);
       });
   // Goal: a page of another origin, in the browser of somebody who has the
@@ -410,20 +400,15 @@ async function judge_refusals(suite, browser, port) {
 async function dashboard(suite) {
   await configured(suite);
   add_dead_store(suite);
-  const {worker, port} = await served(suite);
-  const browser = await Browser.start(suite.folder);
-  try {
-    await judge_views(suite, browser, port);
-    await judge_changes(suite, browser, port);
-    await judge_refusals(suite, browser, port);
+  await in_chromium(suite, async (view) => {
+    await judge_views(suite, view);
+    await judge_changes(suite, view);
+    await judge_refusals(suite, view);
     await suite.judge('dashboard: the worker ends in order', async () => {
-      worker.kill('SIGTERM');
-      assert.strictEqual((await suite.program.end(worker)).code, 0);
-      assert.strictEqual(worker.log.includes(TOKEN), false);
+      await suite.stop(view.worker);
+      assert.strictEqual(view.worker.log.includes(TOKEN), false);
     });
-  } finally {
-    await browser.stop();
-  }
+  });
 }
 
 // ---- without a token file ----
@@ -432,27 +417,19 @@ async function read_only(suite) {
   await configured(suite);
   delete suite.configuration.worker.admin_token_file;
   suite.program.configure(suite.configuration);
-  const {worker, port} = await served(suite);
-  const browser = await Browser.start(suite.folder);
-  try {
-    await suite.judge('dashboard: read-only without admin_token_file',
-        async () => {
-          const page = await opened(browser, port);
-          await sees(page, '#read-only', /Read-only/);
-          assert.strictEqual(
-              await page.$eval('#unlock', (button) => button.hidden), true);
-          const answer = await ask(port, 'POST', '/api/check', GOOD, '{}');
-          assert.strictEqual(answer.status, 403);
-          assert.match(answer.body, /admin_token_file/);
-          await faultless(page);
-          worker.kill('SIGTERM');
-          assert.strictEqual((await suite.program.end(worker)).code, 0);
-          await sees(page, '#trouble', /cannot be reached/);
-          await shot(page, 'worker-is-gone');
-        });
-  } finally {
-    await browser.stop();
-  }
+  await in_chromium(suite, ({worker, port, see}) =>
+    see('read-only without admin_token_file', async (page) => {
+      await sees(page, '#read-only', /Read-only/);
+      assert.strictEqual(
+          await page.$eval('#unlock', (button) => button.hidden), true);
+      const answer = await ask(port, 'POST', '/api/check', GOOD, '{}');
+      assert.strictEqual(answer.status, 403);
+      assert.match(answer.body, /admin_token_file/);
+      await faultless(page);
+      await suite.stop(worker);
+      await sees(page, '#trouble', /cannot be reached/);
+      await shot(page, 'worker-is-gone');
+    }));
 }
 
 // ---- many runs ----
@@ -495,9 +472,7 @@ function note_rendered() {
 async function many(suite) {
   await configured(suite);
   await suite.store.insert(LEDGER, many_runs());
-  const {worker, port} = await served(suite);
-  const browser = await Browser.start(suite.folder);
-  try {
+  await in_chromium(suite, async ({worker, port, browser, see}) => {
     await suite.judge(`dashboard: ${MANY} runs within a second`, async () => {
       const page = await browser.page();
       const took = [];
@@ -519,8 +494,7 @@ async function many(suite) {
       await page.close();
     });
     // Goal: every run can be reached, once, page by page.
-    await suite.judge('dashboard: all pages of the table', async () => {
-      const page = await opened(browser, port);
+    await see('all pages of the table', async (page) => {
       await page.select('#filter-state', '');
       await sees(page, '#runs-left', /^100 are shown, up to 9,900 are older/);
       for (let shown = 200; shown <= 1000; shown += 100) {
@@ -530,9 +504,8 @@ async function many(suite) {
       }
       const ids = await page.$$eval('#runs .id', (all) =>
         all.map((id) => id.textContent));
-      assert.deepStrictEqual(ids, Array.from({length: 1000}, (_, i) =>
+      assert.deepStrictEqual(ids, list(1000, (i) =>
         `run-${String(i).padStart(6, '0')}`));
-      await page.close();
     });
     await suite.judge('dashboard: the API pages to the end', async () => {
       const seen = new Set();
@@ -553,11 +526,8 @@ async function many(suite) {
       }
       assert.strictEqual(seen.size, MANY / 10);
     });
-    worker.kill('SIGTERM');
-    await suite.program.end(worker);
-  } finally {
-    await browser.stop();
-  }
+    await suite.stop(worker);
+  });
 }
 
 // ---- a silent store ----
@@ -566,12 +536,9 @@ async function many(suite) {
 // within some seconds, and health is answered at once all the while.
 async function silent(suite) {
   await configured(suite);
-  const {worker, port} = await served(suite);
-  const browser = await Browser.start(suite.folder);
   const azsim = suite.store.azurite.child;
-  try {
-    await suite.judge('dashboard: a silent store', async () => {
-      const page = await opened(browser, port);
+  await in_chromium(suite, async ({worker, port, see}) => {
+    await see('a silent store', async (page) => {
       azsim.kill('SIGSTOP');
       let over = false, slowest_ms = 0;
       const watched = (async () => {
@@ -593,14 +560,10 @@ async function silent(suite) {
       await shot(page, 'silent-store');
       azsim.kill('SIGCONT');
       await sees(page, '#freshness', /Live/, 60000);
-      await page.close();
     });
-    worker.kill('SIGTERM');
-    await suite.program.end(worker);
-  } finally {
-    azsim.kill('SIGCONT');
-    await browser.stop();
-  }
+    azsim.kill('SIGCONT'); // also where the page has not shown it
+    await suite.stop(worker);
+  });
 }
 
 // Chromium itself puts answers with a status of 503 on the console.

@@ -7,14 +7,16 @@
 const assert = require('assert');
 const upgrades = require('../lib/upgrades');
 const {kill_in_turn, kill_in_time} = require('../lib/kills');
-const {differ} = require('../lib/model');
 const {is_data} = require('../lib/proxy');
 const {done, is_write, run} = require('../lib/runs');
+const {Steady, of_all} = require('../lib/steady');
 const {random, seed_of_run} = require('../lib/wait');
 const {tail} = require('../lib/program');
+const {list} = require('../lib/model');
 const {blog, typed} = upgrades;
 
 const purge = (table, more) => ({kind: 'delete', table, ...more});
+const DRAFTS = {drafts: purge('Blogs', {filter: 'Draft eq true'})};
 const pad = (n, digits = 5) => String(n).padStart(digits, '0');
 
 // ---- what goes ----
@@ -92,7 +94,7 @@ const CASES = [
   },
   {
     name: 'everything', job: {all: true},
-    entities: Array.from({length: 1234}, (_, n) => blog(n)), goes: () => true,
+    entities: list(1234, (n) => blog(n)), goes: () => true,
   },
   {name: 'nothing', job: {all: true}, entities: [], goes: () => true},
 ];
@@ -145,18 +147,16 @@ async function dry_run(suite, job, args, doomed) {
 async function by_hand(suite) {
   await suite.open({
     jobs: {
-      drafts: purge('Blogs', {filter: 'Draft eq true'}),
+      ...DRAFTS,
       missing: purge('Nowhere', {all: true}),
       prefixed: purge('Blogs', {args: [{start: {allow_empty: true}}],
         partition_key_prefix: '{start}', filter: 'Draft eq true'}),
     },
     tables: ['Blogs'],
   });
-  const entities = Array.from({length: 300},
-      (_, n) => ({...blog(n), Draft: n % 3 === 0}));
+  const entities = list(300, (n) => ({...blog(n), Draft: n % 3 === 0}));
   await suite.store.insert('Blogs', entities);
-  const all_are_there = async () => assert.strictEqual(
-      differ('Blogs', entities, await suite.store.read('Blogs')), '');
+  const all_are_there = async () => await suite.holds('Blogs', entities);
 
   await suite.judge('without --yes nothing goes', async () => {
     const ended = await suite.command(['run', 'drafts']);
@@ -178,91 +178,56 @@ async function by_hand(suite) {
   await suite.judge('with --yes what is selected goes', async () => {
     const {ledger} = await run(suite, 'drafts');
     assert.strictEqual(ledger.EntitiesDeleted, 100);
-    assert.strictEqual(differ('Blogs', entities.filter((e) => !e.Draft),
-        await suite.store.read('Blogs')), '');
+    await suite.holds('Blogs', entities.filter((e) => !e.Draft));
   });
 }
 
 // ---- others write meanwhile ----
 
-// Goal: four writers publish drafts, count them up and withdraw them, each with
-// the ETag it read, while purges run: nothing goes that was no draft when it
-// went, and no acknowledged count is lost.
+// Goal: four writers publish posts and make drafts of them, and withdraw some,
+// each with the ETag it knows, while purges run: nothing goes that was no draft
+// when it went, and no acknowledged write is lost.
 async function writers(suite, count, seconds) {
-  await suite.open(
-      {jobs: {drafts: purge('Blogs', {filter: 'Draft eq true'})},
-        tables: ['Blogs']});
-  const entity = (n) => at(`p${n % 8}`, pad(n), {Draft: n % 2 === 0, Count: 0});
-  const entities = Array.from({length: count}, (_, n) => entity(n));
-  await suite.store.insert('Blogs', entities);
+  await suite.open({jobs: DRAFTS, tables: ['Blogs']});
+  const make = (n, Value) =>
+    at(`p${n % 8}`, pad(n), {Draft: (n + Value) % 3 === 0, Value});
+  await suite.store.insert('Blogs', list(count, (n) => make(n, 0)));
   const client = (await suite.store.front(['Blogs'])).client('Blogs');
-  const seed = seed_of_run(), draw = random(seed);
-  const known = entities.map((e) => ({draft: e.Draft, count: 0}));
-  const wrong = [];
-  const tally = {written: 0, refused: 0, gone: 0};
-  let over = false, runs = 0, deleted = 0;
-
-  // Each writer has entities of its own, so it knows what it wrote last. It
-  // rests when the purges have left it none.
-  const write = async (i) => {
-    const mine = Array.from(
-        {length: Math.floor(count / 4)}, (_, n) => n * 4 + i);
-    while (!over && mine.length > 0) {
-      const place = draw(mine.length), n = mine[place];
-      const {PartitionKey, RowKey} = entities[n];
-      try {
-        const now = await client.getEntity(PartitionKey, RowKey);
-        const next = {draft: draw(3) === 0, count: known[n].count + 1};
-        if (now.Count !== known[n].count || now.Draft !== known[n].draft)
-          wrong.push(`${n}: ${JSON.stringify(now)}`);
-        await client.updateEntity({partitionKey: PartitionKey, rowKey: RowKey,
-          Draft: next.draft, Count: next.count}, 'Merge', {etag: now.etag});
-        known[n] = next;
-        tally.written++;
-      } catch (error) {
-        if (![404, 412].includes(error.statusCode)) throw error;
-        tally[error.statusCode === 404 ? 'gone' : 'refused']++;
-        // Nobody but the purge deletes, and that only drafts.
-        if (!known[n].draft) wrong.push(`${n}: gone, and was no draft`);
-        known[n] = undefined;
-        mine.splice(place, 1);
-      }
-    }
-  };
+  const seed = seed_of_run();
+  const all = [0, 1, 2, 3].map((i) => new Steady(client, {
+    seed: seed + i, rate: 40, make, first: count + i, step: 4, allowed: [404],
+    numbers: list(count, (n) => n).filter((n) => n % 4 === i),
+  }));
   await suite.judge('four writers while drafts are purged', async () => {
-    const writing = Promise.all([0, 1, 2, 3].map(write));
-    writing.catch(() => {});
-    setTimeout(() => (over = true), seconds * 1000);
-    while (!over) {
+    let runs = 0, deleted = 0;
+    for (const writer of all) writer.start();
+    for (const until = Date.now() + seconds * 1000; Date.now() < until; runs++) {
       const {ledger} = await run(suite, 'drafts');
       deleted += ledger.EntitiesDeleted;
       assert.strictEqual(ledger.EntitiesFailed, 0);
-      runs++;
     }
-    await writing;
-    console.log(`    (seed ${seed}: ${JSON.stringify(tally)}, ${deleted} ` +
-        `deleted in ${runs} runs)`);
-    assert.deepStrictEqual(wrong.slice(0, 3), [], `seed ${seed}`);
-    assert.ok(tally.written > 0 && deleted > 0);
+    for (const writer of all) await writer.stop();
+    const writes = all.reduce((sum, writer) => sum + writer.writes, 0);
+    const gone = all.flatMap(({left, stored}) =>
+      [...left].map((n) => make(n, stored.get(n).value)));
+    console.log(`    (seed ${seed}: ${writes} writes, ${deleted} deleted in ` +
+        `${runs} runs, ${gone.length} missed by their writers)`);
+    assert.deepStrictEqual(gone.filter((e) => !e.Draft), [], `seed ${seed}`);
+    assert.ok(writes > 0 && deleted > 0 && gone.length > 0);
   });
   await suite.judge('a last purge leaves exactly what is no draft', async () => {
     await run(suite, 'drafts');
-    const left = entities.map((e, n) => known[n] &&
-        {...e, Draft: known[n].draft, Count: known[n].count})
-        .filter((e) => e && !e.Draft);
-    assert.strictEqual(differ('Blogs', left,
-        await suite.store.read('Blogs')), '', `seed ${seed}`);
+    await suite.holds(
+        'Blogs', of_all(all).filter((e) => !e.Draft), `seed ${seed}`);
   });
 }
 
 // Goal: an entity that is published between read and delete stays, one that is
 // changed and still a draft goes, and both cost a read, not the batch.
 async function between_read_and_delete(suite) {
-  await suite.open({jobs: {drafts: purge('Blogs', {filter: 'Draft eq true'})},
-    tables: ['Blogs']});
+  await suite.open({jobs: DRAFTS, tables: ['Blogs']});
   const {store} = suite, {proxy} = store;
-  const entities = Array.from({length: 100},
-      (_, n) => at('p', pad(n), {Draft: true}));
+  const entities = list(100, (n) => at('p', pad(n), {Draft: true}));
   await store.insert('Blogs', entities);
   await suite.judge('drafts that are changed under way', async () => {
     let once = false;
@@ -280,8 +245,7 @@ async function between_read_and_delete(suite) {
     const {ledger} = await run(suite, 'drafts');
     const made = proxy.requests.slice(first).filter(is_data);
     assert.ok(once, 'no batch was seen');
-    assert.strictEqual(differ('Blogs', [{...entities[41], Draft: false}],
-        await store.read('Blogs')), '');
+    await suite.holds('Blogs', [{...entities[41], Draft: false}]);
     assert.strictEqual(ledger.EntitiesSkipped, 1);
     assert.strictEqual(ledger.EntitiesFailed, 0);
     assert.ok(made.length <= 9, made.map((r) => r.kind).join(' '));
@@ -291,15 +255,14 @@ async function between_read_and_delete(suite) {
 
 // ---- kills ----
 
-const numbered = (count) => Array.from({length: count},
-    (_, n) => at(`p${pad(n % 30, 2)}`, pad(n), {Draft: n % 5 !== 0}));
+const numbered = (count) => list(count,
+    (n) => at(`p${pad(n % 30, 2)}`, pad(n), {Draft: n % 5 !== 0}));
 const kept = (entities) => entities.filter((e) => !e.Draft);
 
 // open_swept: a table of its own, seen by nobody else.
 async function open_swept(suite, count) {
   await suite.open({
-    jobs: {drafts: purge('Blogs', {filter: 'Draft eq true'})},
-    tables: ['Blogs'],
+    jobs: DRAFTS, tables: ['Blogs'],
     worker: {visibility_timeout: '2s', requests: 4, max_attempts: 100},
   });
   const entities = numbered(count);
@@ -320,8 +283,7 @@ async function kills(suite, count, times) {
     console.log(`    (seed ${seed}: ${killed} kills, ${ledger.Attempt} ` +
         'attempts)');
     assert.ok(killed > times / 2, `seed ${seed}: ${killed} kills`);
-    assert.strictEqual(differ('Blogs', kept(entities),
-        await suite.store.read('Blogs')), '', `seed ${seed}`);
+    await suite.holds('Blogs', kept(entities), `seed ${seed}`);
   });
 }
 
@@ -340,8 +302,7 @@ async function timed_kills(suite, count, times) {
       const id = await suite.store.enqueue('drafts', {});
       killed = await kill_in_time(suite, times, most_ms, draw);
       await suite.ended(id, 'succeeded');
-      assert.strictEqual(differ('Blogs', kept(entities),
-          await suite.store.read('Blogs')), '', `seed ${seed}`);
+      await suite.holds('Blogs', kept(entities), `seed ${seed}`);
     }
     console.log(`    (seed ${seed}: ${killed} kills)`);
   });
@@ -369,7 +330,7 @@ async function requests(suite) {
     await suite.judge(`requests for ${shape.count} entities in ${shape.in} ` +
         'partitions', async () => {
       const sizes = Array(shape.in).fill(0);
-      await store.insert(table(i), Array.from({length: shape.count}, (_, n) =>
+      await store.insert(table(i), list(shape.count, (n) =>
         at(`p${pad(n % shape.in, 2)}`, pad(sizes[n % shape.in]++), {N: n})));
       const first = store.proxy.requests.length;
       const {ledger} = await run(suite, `cost-${i}`);
@@ -386,34 +347,20 @@ async function requests(suite) {
 
 const BOTH = ['azurite', 'embedded'];
 module.exports = [
-  {
-    name: 'delete selections', stores: [...BOTH, 'azsim'], seconds: 15,
-    body: selections,
-  },
+  {name: 'delete selections', stores: [...BOTH, 'azsim'], seconds: 15,
+    body: selections},
   {name: 'delete by hand', stores: BOTH, seconds: 6, body: by_hand},
-  {
-    name: 'delete writers', stores: BOTH, phase: 2, seconds: 10,
-    body: (suite) => writers(suite, 800, 4),
-  },
-  {
-    name: 'delete writers for a minute', stores: BOTH, phase: 2, long: true,
-    seconds: 70, body: (suite) => writers(suite, 8000, 60),
-  },
-  {
-    name: 'delete between', stores: ['azurite'], phase: 2, seconds: 5,
-    body: between_read_and_delete,
-  },
-  {
-    name: 'delete kills', stores: ['azurite'], phase: 3, seconds: 15,
-    body: (suite) => kills(suite, 1500, 3),
-  },
-  {
-    name: 'delete kills', stores: ['embedded'], phase: 3, seconds: 15,
-    body: (suite) => timed_kills(suite, 12000, 3),
-  },
-  {
-    name: 'delete 30 kills', stores: ['azurite'], phase: 3, long: true,
-    seconds: 120, body: (suite) => kills(suite, 8000, 30),
-  },
+  {name: 'delete writers', stores: BOTH, phase: 2, seconds: 10,
+    body: (suite) => writers(suite, 800, 4)},
+  {name: 'delete writers for a minute', stores: BOTH, phase: 2, long: true,
+    seconds: 70, body: (suite) => writers(suite, 8000, 60)},
+  {name: 'delete between', stores: ['azurite'], phase: 2, seconds: 5,
+    body: between_read_and_delete},
+  {name: 'delete kills', stores: ['azurite'], phase: 3, seconds: 15,
+    body: (suite) => kills(suite, 1500, 3)},
+  {name: 'delete kills', stores: ['embedded'], phase: 3, seconds: 15,
+    body: (suite) => timed_kills(suite, 12000, 3)},
+  {name: 'delete 30 kills', stores: ['azurite'], phase: 3, long: true,
+    seconds: 120, body: (suite) => kills(suite, 8000, 30)},
   {name: 'delete requests', stores: ['azurite'], seconds: 10, body: requests},
 ];

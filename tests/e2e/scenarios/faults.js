@@ -5,13 +5,12 @@
 'use strict';
 
 const assert = require('assert');
-const crypto = require('crypto');
 const path = require('path');
 const jobs = require('../lib/jobs');
 const {connection_string} = require('../lib/azurite');
 const {FaultProxy, FAULTS} = require('../lib/fault_proxy');
-const {tail} = require('../lib/program');
 const {counts_cascade} = require('../lib/runs');
+const {seed_of_run} = require('../lib/wait');
 
 const BLOGS = 250;
 
@@ -29,14 +28,12 @@ async function proxy_of(suite) {
 // cascade: one channel goes while the proxy does what `shares` says.
 async function cascade(suite, proxy, name, shares, seed) {
   const {store} = suite;
-  await store.insert('Channels', [jobs.channel(name)]);
-  await store.insert('Blogs', jobs.blogs(name, BLOGS));
+  await jobs.store_channel(store, name, BLOGS);
   const before = await proxy.counts();
   const off = Object.fromEntries(FAULTS.map((fault) => [fault, 0]));
   await proxy.control({...off, seed, slow_ms: 200, ...shares});
   const id = await store.enqueue('delete-channel', {channel: name});
-  const end = await suite.program.end(suite.worker(), 200000);
-  assert.strictEqual(end.code, 0, `seed ${seed}\n${tail(end.log || '')}`);
+  await suite.drain();
   await proxy.control(off);
   const run = await suite.ended(id, 'succeeded');
   counts_cascade(run, BLOGS, true);
@@ -49,11 +46,9 @@ async function cascade(suite, proxy, name, shares, seed) {
 // Goal: each kind of broken connection at three requests in ten, then all of
 // them at one in twenty each.
 async function broken(suite) {
-  const seed = Number(process.env.E2E_SEED) || crypto.randomInt(1, 1 << 30);
-  await suite.open({
-    jobs: {'delete-channel': jobs.flat}, tables: ['Channels', 'Blogs'],
-    worker: {visibility_timeout: '10s', poll: {min: '20ms', max: '100ms'}},
-  });
+  const seed = seed_of_run();
+  await jobs.open_flat(suite,
+      {visibility_timeout: '10s', poll: {min: '20ms', max: '100ms'}});
   const near = [jobs.blog('Reset', '1'), jobs.blog('all', '1')];
   suite.put('Blogs', ...near);
   await suite.store.insert('Blogs', near);
@@ -73,23 +68,17 @@ async function broken(suite) {
 // Goal: 2,000 entities a second and no more: the worker slows down, and most
 // of what it sends is served.
 async function throttled(suite) {
-  await suite.open({
-    jobs: {'delete-channel': jobs.flat}, tables: ['Channels', 'Blogs'],
-    worker: {visibility_timeout: '60s', requests: 32},
-  });
+  await jobs.open_flat(suite, {visibility_timeout: '60s', requests: 32});
   const {store} = suite;
   await store.faulty.faults(0, 1);
-  await store.insert('Channels', [jobs.channel('Fast')]);
-  await store.insert('Blogs', jobs.blogs('Fast', 12000));
+  await jobs.store_channel(store, 'Fast', 12000);
   await suite.judge('12,000 blogs of one partition at its limit', async () => {
     await store.azurite.control({
       partition_limit: 2000, latency_ms: 5, empty_share: 0, short_share: 0,
       clear: true,
     });
     const id = await store.enqueue('delete-channel', {channel: 'Fast'});
-    const worker = suite.worker();
-    const end = await suite.program.end(worker, 120000);
-    assert.strictEqual(end.code, 0, tail(worker.log));
+    await suite.drain();
     const run = await suite.ended(id, 'succeeded');
     assert.strictEqual(run.EntitiesDeleted, 12001);
     const deletes = (await store.azurite.log()).filter((e) => e.deletes > 0);
@@ -102,12 +91,8 @@ async function throttled(suite) {
 }
 
 module.exports = [
-  {
-    name: 'broken connections', stores: ['azsim'], seconds: 60, body: broken,
-  },
-  {
-    name: 'broken connections', stores: ['azurite'], long: true, seconds: 60,
-    body: broken,
-  },
+  {name: 'broken connections', stores: ['azsim'], seconds: 60, body: broken},
+  {name: 'broken connections', stores: ['azurite'], long: true, seconds: 60,
+    body: broken},
   {name: 'throttled', stores: ['azsim'], seconds: 15, body: throttled},
 ];

@@ -23,12 +23,9 @@ const PIECE = 20;
 const STOP_MS = 5500;
 
 async function open(suite, max_entities_per_second = 0) {
-  await suite.open({
-    jobs: {'delete-channel': jobs.flat}, tables: ['Channels', 'Blogs'],
-    worker: {
-      visibility_timeout: '6s', poll: {min: '20ms', max: '100ms'},
-      max_entities_per_second,
-    },
+  await jobs.open_flat(suite, {
+    visibility_timeout: '6s', poll: {min: '20ms', max: '100ms'},
+    max_entities_per_second,
   });
 }
 
@@ -44,16 +41,13 @@ function shows_no_secret(suite, text) {
 async function begin(suite, kind, name, args) {
   const {store} = suite;
   suite.environment = {...store.env(kind)};
-  await store.insert('Channels', [jobs.channel(name)]);
-  await store.insert('Blogs', jobs.blogs(name, BLOGS));
-  const id = await store.enqueue('delete-channel', {channel: name});
+  const id = await jobs.ask_for_channel(store, name, BLOGS);
   return {worker: suite.worker(args), id};
 }
 
 // finish: the worker ends with nothing left to do; its log and the run.
 async function finish(suite, {worker, id}) {
-  const end = await suite.program.end(worker, 120000);
-  assert.strictEqual(end.code, 0, tail(worker.log));
+  await suite.drain(worker);
   const run = await suite.ended(id, 'succeeded');
   shows_no_secret(suite, worker.log);
   await suite.same();
@@ -163,9 +157,8 @@ async function outage(suite) {
     const {worker, id} = begun;
     await suite.state(id, ['running'], worker);
     tokens.down = true;
-    await until('the worker says so', () =>
-      /during an outage: .*no access token for .*: 503/.test(worker.log),
-    60000, () => assert.ok(!worker.over, tail(worker.log)));
+    await suite.said(
+        worker, /during an outage: .*no access token for .*: 503/);
     tokens.down = false;
     tokens.lives_s = 3600;
     await suite.state(id, ['succeeded'], worker);
@@ -178,9 +171,8 @@ async function outage(suite) {
     tokens.down = true;
     const begun = await begin(suite, 'workload', 'Start', []);
     const {worker, id} = begun;
-    await until('the worker says so', () =>
-      /no access token for the workload identity .*: 503/.test(worker.log),
-    60000, () => assert.ok(!worker.over, tail(worker.log)));
+    await suite.said(
+        worker, /no access token for the workload identity .*: 503/);
     tokens.down = false;
     await suite.state(id, ['succeeded'], worker);
     worker.kill('SIGTERM');
@@ -191,8 +183,7 @@ async function outage(suite) {
     tokens.silent = true;
     for (const args of [['worker'], ['check', '--online']]) {
       const asked = tokens.asked;
-      const running = suite.program.start(
-          [...suite.options, ...args], {env: suite.environment});
+      const running = suite.start(args);
       await until('it asks', () => tokens.asked > asked);
       const begun = Date.now();
       running.kill('SIGTERM');

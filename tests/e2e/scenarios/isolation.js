@@ -10,6 +10,7 @@ const jobs = require('../lib/jobs');
 const {connection_string} = require('../lib/azurite');
 const {tail} = require('../lib/program');
 const {sleep, until} = require('../lib/wait');
+const {list} = require('../lib/model');
 
 const DEAD = 12;
 // So many runs take some seconds.
@@ -88,7 +89,7 @@ function add_dead_stores(suite, ports, account = 'gone') {
 // worker continues until `then` has resolved.
 async function time_of(suite, prefix, count, then = async () => {}) {
   const {store} = suite;
-  const names = Array.from({length: count}, (_, i) => `${prefix}${i}`);
+  const names = list(count, (i) => `${prefix}${i}`);
   await store.insert('Channels', names.map((name) => jobs.channel(name)));
   await store.insert('Blogs', names.flatMap((name) => jobs.blogs(name, 3)));
   const ids = new Set();
@@ -105,9 +106,7 @@ async function time_of(suite, prefix, count, then = async () => {}) {
   }, 240000);
   const took_ms = Date.now() - began;
   await then();
-  worker.kill('SIGTERM');
-  const end = await suite.program.end(worker);
-  assert.strictEqual(end.code, 0, tail(worker.log));
+  await suite.stop(worker);
   const runs = (await store.runs()).filter((run) => ids.has(run.Id));
   assert.strictEqual(
       runs.filter((run) => run.State === 'succeeded').length, count);
@@ -152,10 +151,7 @@ async function judge_beside(suite, names, good, alone_ms, what) {
 }
 
 async function dead_store(suite) {
-  await suite.open({
-    jobs: {'delete-channel': jobs.flat}, tables: ['Channels', 'Blogs'],
-    worker: {slots: 4, visibility_timeout: '60s'},
-  });
+  await jobs.open_flat(suite, {slots: 4, visibility_timeout: '60s'});
   const silent = await silent_server();
   const good = GOOD[suite.Store.name];
   const alone_ms = await time_of(suite, 'alone', good);
@@ -186,10 +182,7 @@ async function dead_store(suite) {
 // Goal: runs on a store that was silent, and answers again, succeed soon. A
 // request takes 4 s at most, so that one leaves every 20 s.
 async function store_answers_again(suite) {
-  await suite.open({
-    jobs: {'delete-channel': jobs.flat}, tables: ['Channels', 'Blogs'],
-    worker: {slots: 4, visibility_timeout: '16s'},
-  });
+  await jobs.open_flat(suite, {slots: 4, visibility_timeout: '16s'});
   const {store} = suite;
   const silent = await silent_server();
   const [name] = add_dead_stores(suite, [silent.port], store.account);
@@ -209,8 +202,7 @@ async function store_answers_again(suite) {
       return true;
     }, AGAIN_MS);
     console.log(`    (the last of them after ${Date.now() - began} ms)`);
-    worker.kill('SIGTERM');
-    assert.strictEqual((await suite.program.end(worker)).code, 0);
+    await suite.stop(worker);
   });
   silent.close();
 }
@@ -219,11 +211,15 @@ async function store_answers_again(suite) {
 // the other are taken within a second all the while, and those of the deleted
 // one once it is there again.
 async function deleted_queue(suite) {
-  const {store} = await opened(suite);
+  await jobs.open_flat(suite, {
+    queues: [{name: 'tableward'}, {name: 'other'}],
+    poll: {min: '100ms', max: '500ms'},
+  });
+  const {store} = suite;
   await suite.judge('a queue is deleted beside another', async () => {
     const worker = suite.worker([]);
     await store.enqueue('delete-channel', {channel: 'none'}, {queue: 'other'});
-    await until('the worker is ready', () => /ready: /.test(worker.log), 30000);
+    await suite.said(worker, /ready: /);
     await store.azurite.control({being_deleted_ms: LOCKED_MS});
     await store.queue_client('other').delete();
     const gone = Date.now();
@@ -240,22 +236,9 @@ async function deleted_queue(suite) {
         `${longest_ms} ms)`);
     assert.ok(longest_ms <= TAKEN_MS, `${longest_ms} ms`);
     assert.match(worker.log, /queue other: receives no messages during an outage/);
-    await until('the queue is there again',
-        () => /queue other: receives messages again/.test(worker.log), 30000);
-    worker.kill('SIGTERM');
-    assert.strictEqual((await suite.program.end(worker)).code, 0);
+    await suite.said(worker, /queue other: receives messages again/, 30000);
+    await suite.stop(worker);
   });
-}
-
-async function opened(suite) {
-  await suite.open({
-    jobs: {'delete-channel': jobs.flat}, tables: ['Channels', 'Blogs'],
-    worker: {
-      queues: [{name: 'tableward'}, {name: 'other'}],
-      poll: {min: '100ms', max: '500ms'},
-    },
-  });
-  return suite;
 }
 
 module.exports = [

@@ -7,7 +7,6 @@ const assert = require('assert');
 const jobs = require('../lib/jobs');
 const {is_data} = require('../lib/proxy');
 const {sleep, until} = require('../lib/wait');
-const {tail} = require('../lib/program');
 const {OPEN_STATES} = require('../lib/suite');
 
 const BLOGS = 5000;
@@ -20,25 +19,19 @@ const LONG_LEASE_S = 120, AT_ONCE_MS = 60000;
 
 // Goal: longer than three visibility timeouts, the run completes once: one
 // attempt, and every delete sent once.
-async function outlast(suite, workers) {
-  await suite.open({
-    jobs: {'delete-channel': jobs.flat}, tables: ['Channels', 'Blogs'],
-    worker: {visibility_timeout: `${VISIBILITY_S}s`, requests: 2},
-  });
+async function outlast(suite) {
+  await jobs.open_flat(
+      suite, {visibility_timeout: `${VISIBILITY_S}s`, requests: 2});
   const {store} = suite;
-  await store.insert('Channels', [jobs.channel('Slow')]);
-  await store.insert('Blogs', jobs.blogs('Slow', BLOGS));
+  await jobs.store_channel(store, 'Slow', BLOGS);
   store.proxy.before = async (request) => {
     if (is_data(request)) await sleep(DELAY_MS);
   };
-  await suite.judge(`a run longer than three visibility timeouts, ${workers} ` +
-      `worker${workers > 1 ? 's' : ''}`, async () => {
+  await suite.judge('a run longer than three visibility timeouts, beside an ' +
+      'idle worker', async () => {
     const id = await store.enqueue('delete-channel', {channel: 'Slow'});
-    const crew = Array.from({length: workers}, () => suite.worker());
-    for (const worker of crew) {
-      const end = await suite.program.end(worker);
-      assert.strictEqual(end.code, 0, tail(worker.log));
-    }
+    for (const worker of [suite.worker(), suite.worker()])
+      await suite.drain(worker);
     const run = await suite.ended(id, 'succeeded');
     const took_ms = new Date(run.FinishedAt) - new Date(run.StartedAt);
     assert.ok(took_ms > 3 * VISIBILITY_S * 1000, `only ${took_ms} ms`);
@@ -54,13 +47,10 @@ async function outlast(suite, workers) {
 // Goal: a worker that is asleep (SIGSTOP) past its lease starts nothing more
 // for the run once it wakes; its successor ends it.
 async function asleep(suite) {
-  await suite.open({
-    jobs: {'delete-channel': jobs.flat}, tables: ['Channels', 'Blogs'],
-    worker: {visibility_timeout: `${VISIBILITY_S}s`, requests: 2},
-  });
+  await jobs.open_flat(
+      suite, {visibility_timeout: `${VISIBILITY_S}s`, requests: 2});
   const {store} = suite;
-  await store.insert('Channels', [jobs.channel('Nap')]);
-  await store.insert('Blogs', jobs.blogs('Nap', 2000));
+  await jobs.store_channel(store, 'Nap', 2000);
   store.proxy.before = async (request) => {
     if (is_data(request)) await sleep(200);
   };
@@ -79,10 +69,7 @@ async function asleep(suite) {
           return run && run.Attempt === 2;
         });
         first.kill('SIGCONT');
-        for (const worker of [second, first]) {
-          const end = await suite.program.end(worker);
-          assert.strictEqual(end.code, 0, tail(worker.log));
-        }
+        for (const worker of [second, first]) await suite.drain(worker);
         const late = store.proxy.requests.slice(slept).filter(
             (r) => r.life === store.proxy.life - 1 && is_data(r) && r.deletes);
         // Two requests may have had their bytes on the way when it fell asleep.
@@ -97,13 +84,10 @@ async function asleep(suite) {
 // and the next worker goes on at once where it was, without waiting for a
 // lease.
 async function let_go(suite) {
-  await suite.open({
-    jobs: {'delete-channel': jobs.flat}, tables: ['Channels', 'Blogs'],
-    worker: {visibility_timeout: `${LONG_LEASE_S}s`, requests: 2},
-  });
+  await jobs.open_flat(
+      suite, {visibility_timeout: `${LONG_LEASE_S}s`, requests: 2});
   const {store} = suite;
-  await store.insert('Channels', [jobs.channel('Stop')]);
-  await store.insert('Blogs', jobs.blogs('Stop', 5000));
+  await jobs.store_channel(store, 'Stop', 5000);
   await suite.judge('SIGTERM lets go in order', async () => {
     store.proxy.before = async (request) => {
       if (is_data(request)) await sleep(300);
@@ -112,16 +96,12 @@ async function let_go(suite) {
     const first = suite.worker([]);
     await until('two batches are there', async () =>
       store.proxy.count((r) => is_data(r) && r.deletes) > 1);
-    first.kill('SIGTERM');
-    const end = await suite.program.end(first, AT_ONCE_MS);
-    assert.strictEqual(end.code, 0, tail(first.log));
+    await suite.stop(first, AT_ONCE_MS);
     const stopped = await suite.run_of(id);
     assert.ok(OPEN_STATES.includes(stopped.State), stopped.State);
     assert.ok(stopped.EntitiesDeleted > 0);
     store.proxy.before = async () => {};
-    const second = suite.worker();
-    const done = await suite.program.end(second, AT_ONCE_MS);
-    assert.strictEqual(done.code, 0, tail(second.log));
+    await suite.drain(suite.worker(), 0, AT_ONCE_MS);
     const run = await suite.ended(id, 'succeeded');
     assert.strictEqual(run.Attempt, 2);
     assert.strictEqual(run.EntitiesDeleted, 5001);
@@ -131,18 +111,8 @@ async function let_go(suite) {
 
 const AZURITE = ['azurite'];
 module.exports = [
-  { // What it shows, two workers show too.
-    name: 'outlast with one worker', stores: AZURITE, phase: 2, long: true,
-    seconds: 35, body: (suite) => outlast(suite, 1),
-  },
-  {
-    name: 'outlast with two workers', stores: AZURITE, phase: 2, seconds: 35,
-    body: (suite) => outlast(suite, 2),
-  },
-  {
-    name: 'asleep', stores: AZURITE, phase: 2, seconds: 20, body: asleep,
-  },
-  {
-    name: 'let go', stores: AZURITE, phase: 2, seconds: 10, body: let_go,
-  },
+  {name: 'outlast with two workers', stores: AZURITE, phase: 2, seconds: 35,
+    body: outlast},
+  {name: 'asleep', stores: AZURITE, phase: 2, seconds: 20, body: asleep},
+  {name: 'let go', stores: AZURITE, phase: 2, seconds: 10, body: let_go},
 ];

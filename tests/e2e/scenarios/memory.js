@@ -8,6 +8,7 @@ const path = require('path');
 const {tail} = require('../lib/program');
 const {document, step} = require('../lib/upgrades');
 const {sleep} = require('../lib/wait');
+const {list} = require('../lib/model');
 
 const SIZE = Number(process.env.E2E_SIZE || 1000000);
 const CHUNK = 10000;
@@ -41,11 +42,10 @@ async function seed(suite) {
   const name = path.join(suite.folder, 'posts.jsonl');
   const file = fs.openSync(name, 'w');
   for (let at = 0; at < SIZE; at += CHUNK)
-    fs.writeSync(file, Array.from({length: Math.min(CHUNK, SIZE - at)},
-        (_, n) => JSON.stringify(post(at + n)) + '\n').join(''));
+    fs.writeSync(file, list(Math.min(CHUNK, SIZE - at),
+        (n) => JSON.stringify(post(at + n)) + '\n').join(''));
   fs.closeSync(file);
-  await suite.program.ok([...suite.options, 'import', 'Posts', name],
-      {env: suite.environment, limit_ms: LIMIT_MS});
+  await suite.ok(['import', 'Posts', name], {limit_ms: LIMIT_MS});
   fs.rmSync(name);
 }
 
@@ -89,8 +89,6 @@ async function memory(suite) {
 }
 
 module.exports = [
-  {
-    name: 'memory', stores: ['embedded', 'limited'], phase: 2, long: true,
-    seconds: 400, body: memory,
-  },
+  {name: 'memory', stores: ['embedded', 'limited'], phase: 2, long: true,
+    seconds: 400, body: memory},
 ];

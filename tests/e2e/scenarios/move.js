@@ -4,11 +4,12 @@
 'use strict';
 
 const assert = require('assert');
-const {differ, key} = require('../lib/model');
+const {holds, key, list} = require('../lib/model');
 const {run} = require('../lib/runs');
+const {Steady, of_all} = require('../lib/steady');
 const {for_sdk} = require('../lib/store_azurite');
 const {tail} = require('../lib/program');
-const {two_names, Writer} = require('../lib/writers');
+const {two_names} = require('../lib/two_names');
 
 const pad = (n) => String(n).padStart(5, '0');
 
@@ -28,7 +29,7 @@ async function open(suite, jobs, tables = ['Items', 'Old']) {
 }
 
 async function assert_holds(front, table, entities) {
-  assert.strictEqual(differ(table, entities, await front.read(table)), '');
+  holds(table, entities, await front.read(table));
 }
 
 const ARCHIVE = {
@@ -40,7 +41,7 @@ const ARCHIVE = {
 // selected later follows with the next run.
 async function tables(suite) {
   const front = await open(suite, {archive: ARCHIVE});
-  const items = Array.from({length: 600}, (_, n) => item(n));
+  const items = list(600, (n) => item(n));
   const [old, kept] = [true, false].map((archived) =>
     items.filter((entity) => entity.Archived === archived));
   await front.insert('Items', items);
@@ -76,7 +77,7 @@ async function used_again(suite) {
   const slot = (PartitionKey, n, Value) =>
     ({PartitionKey, RowKey: pad(n), Value});
   const all = (partition, value) =>
-    Array.from({length: 50}, (_, n) => slot(partition, n, value));
+    list(50, (n) => slot(partition, n, value));
   await front.insert('Slots', [...all('cur', 1), ...all('new', 2)]);
   await suite.judge('within one table', async () => {
     await run(suite, 'retire');
@@ -94,7 +95,7 @@ async function used_again(suite) {
 // Goal: one store under two names (loss 2): nothing is deleted.
 async function names(suite) {
   const front = await open(suite, {});
-  const items = Array.from({length: 60}, (_, n) => item(n));
+  const items = list(60, (n) => item(n));
   await front.insert('Items', items);
   for (const on_conflict of ['fail', 'skip', 'accept_equal'])
     await suite.judge(`onto itself under another name, ${on_conflict}`,
@@ -114,21 +115,21 @@ async function names(suite) {
 async function beside_writers(suite) {
   const everything = {kind: 'move', from: {table: 'Items'}, to: {table: 'Old'}};
   const front = await open(suite, {everything});
-  const start = Array.from({length: 2000}, (_, n) => item(n));
+  const start = list(2000, (n) => item(n));
   await front.insert('Items', start);
   await suite.judge('no acknowledged write is lost, nothing is there twice',
       async () => {
-        const writers = [0, 1, 2, 3].map((n) => new Writer(
-            front.client('Items'),
-            {seed: 21 + n, first: 10000 * (n + 1), make: item}).start(5));
+        const writers = [0, 1, 2, 3].map((n) => new Steady(
+            front.client('Items'), {seed: 21 + n, first: 10000 * (n + 1),
+              rate: 60, make: item, allowed: [404, 412]}).start());
         await run(suite, 'everything');
         await Promise.all(writers.map((writer) => writer.stop()));
         assert.ok(writers.every((writer) => writer.writes > 0), 'no writes');
-        const wanted = [...start, ...writers.flatMap((w) => w.entities())];
+        const wanted = [...start, ...of_all(writers)];
         const found = [
           ...await front.read('Items'), ...await front.read('Old')];
         assert.strictEqual(new Set(found.map(key)).size, found.length);
-        assert.strictEqual(differ('both', wanted, found), '');
+        holds('both', wanted, found);
         await run(suite, 'everything');
         assert.deepStrictEqual(await front.read('Items'), []);
         await assert_holds(front, 'Old', wanted);
@@ -143,7 +144,7 @@ async function between(suite) {
   });
   const front = await suite.store.front(['Items']);
   const cloud = suite.store.cloud;
-  const items = Array.from({length: 400}, (_, n) => item(n));
+  const items = list(400, (n) => item(n));
   await front.insert('Items', items);
   await suite.judge('from one store to another', async () => {
     await run(suite, 'away');

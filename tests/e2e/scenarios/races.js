@@ -8,23 +8,11 @@
 const assert = require('assert');
 const jobs = require('../lib/jobs');
 const {OPEN_STATES} = require('../lib/suite');
+const {ask_for, gone, seed_family} = jobs;
 
 const BOTH = ['azurite', 'embedded'];
 const SETTLE_S = 15;
 const settling = (job, seconds = SETTLE_S) => ({...job, settle: `${seconds}s`});
-
-const seed_family = (name) => (s) => {
-  for (const [table, entity] of jobs.family(name)) s.put(table, entity);
-};
-
-const ask_for = (name, job = 'delete-channel') => async (s, self) => {
-  self.id = await s.store.enqueue(job, {channel: name});
-};
-
-const gone = (name) => async (s, self) => {
-  jobs.cascade(s.model, name);
-  await s.ended(self.id, 'succeeded');
-};
 
 async function races(suite) {
   await suite.open({

@@ -11,23 +11,18 @@ const {sleep, until} = require('../lib/wait');
 const {tail} = require('../lib/program');
 
 // A lease that nobody waits for, and how long a take-over may take instead.
-const LONG_LEASE_S = 60, TAKEN_MS = 2000;
+const LONG_LEASE_S = 60, TAKEN_MS = 2000, STOP_MS = 20000;
 // A lease that a test waits for.
 const SHORT_LEASE_S = 8;
 const BLOGS = 3000, PER_SECOND = 1000;
 
 // open: a channel with blogs enough for some seconds, and its run enqueued.
 async function open(suite, visibility_s, more = {}) {
-  await suite.open({
-    jobs: {'delete-channel': jobs.flat}, tables: ['Channels', 'Blogs'],
-    worker: {
-      visibility_timeout: `${visibility_s}s`, requests: 2, slots: 2,
-      max_entities_per_second: PER_SECOND, ...more,
-    },
+  await jobs.open_flat(suite, {
+    visibility_timeout: `${visibility_s}s`, requests: 2, slots: 2,
+    max_entities_per_second: PER_SECOND, ...more,
   });
-  await suite.store.insert('Channels', [jobs.channel('Killed')]);
-  await suite.store.insert('Blogs', jobs.blogs('Killed', BLOGS));
-  return await suite.store.enqueue('delete-channel', {channel: 'Killed'});
+  return await jobs.ask_for_channel(suite.store, 'Killed', BLOGS);
 }
 
 async function until_half_done(suite, worker) {
@@ -47,12 +42,6 @@ function taken_at(worker, attempt = 2) {
 async function ready(worker) {
   await until('a worker is ready', () => worker.log.includes(' ready: '),
       20000, () => worker.over && assert.fail(tail(worker.log)));
-}
-
-async function stop(suite, worker) {
-  worker.kill('SIGTERM');
-  const end = await suite.program.end(worker, 20000);
-  assert.strictEqual(end.code, 0, tail(worker.log));
 }
 
 // judge_take_over: the second ends the run soon. Returns the time from `since`
@@ -75,12 +64,11 @@ async function started(suite) {
   await suite.judge('a worker that starts takes a dead one\'s run', async () => {
     const first = suite.worker([]);
     await until_half_done(suite, first);
-    first.kill('SIGKILL');
-    await suite.program.end(first);
+    await suite.kill(first);
     const since = Date.now();
     const second = suite.worker([]);
     took_ms = await judge_take_over(suite, id, second, since);
-    await stop(suite, second);
+    await suite.stop(second, STOP_MS);
   });
   console.log(`    (${suite.store.constructor.name}: taken ${took_ms} ms ` +
       `after the start)`);
@@ -103,7 +91,7 @@ async function idle(suite) {
         took_ms = await judge_take_over(suite, id, second, since);
         await until('the message is gone', () =>
           second.log.includes('succeeded already: nothing to do'), 40000);
-        await stop(suite, second);
+        await suite.stop(second, STOP_MS);
         const run = await suite.ended(id, 'succeeded');
         assert.strictEqual(run.Attempt, 2);
         await suite.same();
@@ -146,8 +134,8 @@ async function suspended(suite) {
         `taken ${lease - taken_at(second)} ms before the lease expires`);
     await suite.state(id, ['succeeded'], second);
     first.kill('SIGCONT');
-    await stop(suite, first);
-    await stop(suite, second);
+    await suite.stop(first, STOP_MS);
+    await suite.stop(second, STOP_MS);
     assert.strictEqual((await suite.run_of(id)).Attempt, 2);
     await suite.same();
   });
@@ -161,11 +149,9 @@ async function by_hand(suite) {
       async () => {
         const words = ['run', 'delete-channel', 'channel=Killed', '--yes',
           '--id', 'by-hand'];
-        const first = suite.program.start([...suite.options, ...words],
-            {env: suite.environment});
+        const first = suite.start(words);
         await until_half_done(suite, first);
-        first.kill('SIGKILL');
-        await suite.program.end(first);
+        await suite.kill(first);
         const since = Date.now();
         const second = await suite.command(words, {limit_ms: 30000});
         assert.strictEqual(second.code, 0, tail(second.log));
@@ -191,11 +177,9 @@ async function without(suite) {
         await until_half_done(suite, first);
         assert.match(first.log, /debug lock file: cannot be used in /);
         const lease = Date.parse((await suite.run_of(id)).LeaseUntil);
-        first.kill('SIGKILL');
-        await suite.program.end(first);
+        await suite.kill(first);
         const second = suite.worker();
-        const end = await suite.program.end(second);
-        assert.strictEqual(end.code, 0, tail(second.log));
+        await suite.drain(second);
         assert.ok(taken_at(second) >= lease);
         assert.strictEqual(fs.readlinkSync(folder), '/tmp');
         await suite.ended(id, 'succeeded');
@@ -209,8 +193,6 @@ module.exports = [
   {name: 'dead beside', stores: BOTH, phase: 2, seconds: 30, body: idle},
   {name: 'suspended', stores: BOTH, phase: 2, seconds: 25, body: suspended},
   {name: 'dead by hand', stores: BOTH, phase: 2, seconds: 15, body: by_hand},
-  {
-    name: 'no lock file', stores: ['embedded'], phase: 2, seconds: 25,
-    body: without,
-  },
+  {name: 'no lock file', stores: ['embedded'], phase: 2, seconds: 25,
+    body: without},
 ];

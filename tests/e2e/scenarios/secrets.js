@@ -5,32 +5,21 @@
 
 const assert = require('assert');
 const fs = require('fs');
-const http = require('http');
 const path = require('path');
+const {request} = require('../lib/ask');
 const {copies} = require('../lib/memory_of');
 const secrets = require('../lib/secrets');
-const {tail} = require('../lib/program');
-const {until} = require('../lib/wait');
+const {list} = require('../lib/model');
 
 const TOKEN = 'memory-0123456789abcdef-token';
 
 // check: ask the worker's server whether the token is right.
-function check(port) {
-  return new Promise((resolve, reject) => {
-    const asked = http.request({
-      host: '127.0.0.1', port, method: 'POST', path: '/api/check', agent: false,
-      headers: {
-        'Content-Type': 'application/json', 'X-Tableward': '1',
-        'Authorization': `Bearer ${TOKEN}`,
-      },
-    }, (answer) => {
-      answer.resume();
-      answer.on('end', () => resolve(answer.statusCode));
-    });
-    asked.on('error', reject);
-    asked.end('{}');
-  });
-}
+const check = (port) => request(port, 'POST', '/api/check', {
+  body: '{}', headers: {
+    'Content-Type': 'application/json', 'X-Tableward': '1',
+    'Authorization': `Bearer ${TOKEN}`,
+  },
+});
 
 // from_files: a worker whose secrets are in files; {worker, port}.
 async function from_files(suite) {
@@ -46,10 +35,7 @@ async function from_files(suite) {
       admin_token_file: 'token'},
   }, 'files.yaml');
   const worker = suite.program.start(['--config', file, 'worker']);
-  const port = await until('the worker listens', () => {
-    assert.ok(!worker.over, `the worker has ended:\n${tail(worker.log)}`);
-    return /listens on \S+ \(port (\d+)\)/.exec(worker.log)?.[1];
-  });
+  const [, port] = await suite.said(worker, /listens on \S+ \(port (\d+)\)/);
   return {worker, port};
 }
 
@@ -62,12 +48,12 @@ async function kept(suite) {
     tables: ['Purged'],
   });
   const key = /AccountKey=([^;]*)/.exec(suite.environment.STORAGE)[1];
-  await suite.store.insert('Purged', Array.from({length: 300}, (_, i) =>
+  await suite.store.insert('Purged', list(300, (i) =>
     ({PartitionKey: 'p', RowKey: String(i)})));
   const {worker, port} = await from_files(suite);
   await suite.store.enqueue('purge', {}, {id: 'purge'});
   await suite.state('purge', ['succeeded'], worker);
-  assert.strictEqual(await check(port), 200);
+  assert.strictEqual((await check(port)).status, 200);
   const found = (what) => copies(worker.child.pid, Buffer.from(what));
   let may_read = true;
   try {
@@ -89,8 +75,7 @@ async function kept(suite) {
       console.log(`    (the key is there, decoded, ${found(
           Buffer.from(key, 'base64'))} times)`);
     });
-  worker.kill('SIGTERM');
-  assert.strictEqual((await suite.program.end(worker)).code, 0);
+  await suite.stop(worker);
 }
 
 module.exports = [

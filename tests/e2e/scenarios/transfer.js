@@ -10,7 +10,7 @@ const fs = require('fs');
 const net = require('net');
 const path = require('path');
 const {differ, parse_exactly} = require('../lib/model');
-const {block, random, sleep} = require('../lib/wait');
+const {block, random, seed_of_run, sleep} = require('../lib/wait');
 
 const HOW_MANY = {embedded: 20000, azsim: 5000, azurite: 1500};
 const PARTITIONS = ['Foot', "O'Neill & Sons", '100% C++', 'Crème brûlée',
@@ -102,8 +102,7 @@ const round_trip = (long) => async (suite) => {
   // Goal: the service itself says that nothing is lost or changed.
   await suite.judge('the store holds what the first file says', async () => {
     const wanted = suite.text('first.jsonl').trim().split('\n');
-    assert.strictEqual(differ('There', wanted.map(parse_exactly),
-        await suite.store.read('There')), '');
+    await suite.holds('There', wanted.map(parse_exactly));
   });
   await suite.judge('--select and --filter take part of it', async () => {
     await ok(suite, 'export', 'There', 'part.jsonl', '--select', 'Views',
@@ -125,8 +124,7 @@ const round_trip = (long) => async (suite) => {
 async function killed(suite, next, args) {
   for (let kills = 0; ; kills++) {
     const life_ms = kills < 11 ? next(4 << kills) : 600000;
-    const running = suite.program.start(
-        [...suite.options, ...args], {env: suite.environment});
+    const running = suite.start(args);
     let over = false;
     running.exit.then(() => (over = true));
     const until = Date.now() + life_ms;
@@ -142,7 +140,7 @@ async function killed(suite, next, args) {
 // after kills at any moment; the same file of an export.
 async function kills(suite) {
   const count = 2 * HOW_MANY[suite.Store.name];
-  const seed = Number(process.env.E2E_SEED) || crypto.randomInt(1, 1 << 30);
+  const seed = seed_of_run();
   const next = random(seed);
   await open(suite);
   const lines = Array.from({length: count},
@@ -156,8 +154,7 @@ async function kills(suite) {
           'all.jsonl', '--id', 'in', '--on-error', 'skip']);
         assert.ok(end.kills > 0, 'it was never killed');
         assert.strictEqual(end.code, 1, end.log);
-        assert.strictEqual(differ('Killed', good.map(parse_exactly),
-            await suite.store.read('Killed')), '');
+        await suite.holds('Killed', good.map(parse_exactly));
         assert.strictEqual(
             suite.text('all.jsonl.rejected'), bad.join('\n') + '\n');
         assert.match(await ends(suite, 1, 'import', 'Killed', 'all.jsonl',
@@ -183,7 +180,7 @@ async function kills(suite) {
 // any moment and started again; what was open in the ledger is not continued.
 async function all_tables(suite) {
   const count = HOW_MANY[suite.Store.name] / 2;
-  const seed = Number(process.env.E2E_SEED) || crypto.randomInt(1, 1 << 30);
+  const seed = seed_of_run();
   const next = random(seed);
   const sizes = {Blogs: count, Channels: 7, Empty: 0, Trains: count / 2};
   await open(suite);
@@ -254,8 +251,7 @@ async function conflicts(suite) {
       await suite.store.insert(table, all.map(there));
       const log = await ends(suite, how === 'fail' ? 1 : 0, 'import', table,
           'comes.jsonl', '--on-conflict', how, '--on-error', 'skip');
-      assert.strictEqual(differ(table, all.map(wanted[how]),
-          await suite.store.read(table)), '');
+      await suite.holds(table, all.map(wanted[how]));
       const kept = suite.file('comes.jsonl.rejected');
       assert.strictEqual(fs.existsSync(kept), how === 'fail', log);
       if (how !== 'fail') return;
@@ -264,8 +260,7 @@ async function conflicts(suite) {
           all.filter((i) => i % 2 === 1).map((i) => JSON.stringify(comes(i))));
       await ok(suite, 'import', table, 'comes.jsonl.rejected',
           '--on-conflict', 'replace');
-      assert.strictEqual(differ(table, all.map(comes),
-          await suite.store.read(table)), '');
+      await suite.holds(table, all.map(comes));
       fs.unlinkSync(kept);
     });
 }
@@ -284,8 +279,8 @@ async function csv_round_trip(suite) {
     same_files(suite, 'a.csv', 'b.csv');
     same_files(suite, 'a.jsonl', 'b.jsonl');
     await ok(suite, 'import', 'Third', 'b.csv');
-    assert.strictEqual(differ('Third', suite.text('first.jsonl').trim()
-        .split('\n').map(parse_exactly), await suite.store.read('Third')), '');
+    await suite.holds('Third',
+        suite.text('first.jsonl').trim().split('\n').map(parse_exactly));
   });
 }
 
@@ -372,8 +367,7 @@ async function csv(suite) {
       'Views': String(i), 'Score@odata.type': 'Edm.Double', 'Score': i + 0.5,
       ...(i % 2 ? {Live: true} : {}),
     })));
-    assert.strictEqual(
-        differ('Csv', wanted, await suite.store.read('Csv')), '');
+    await suite.holds('Csv', wanted);
   });
 }
 

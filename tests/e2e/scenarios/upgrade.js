@@ -5,9 +5,9 @@
 
 const assert = require('assert');
 const upgrades = require('../lib/upgrades');
-const {differ} = require('../lib/model');
 const {is_data} = require('../lib/proxy');
-const {again, drain, etags, is_write, run} = require('../lib/runs');
+const {again, etags, is_write, run} = require('../lib/runs');
+const {holds, list} = require('../lib/model');
 const {step, document, typed, upgrade} = upgrades;
 
 // ---- from version to version ----
@@ -17,7 +17,7 @@ const {step, document, typed, upgrade} = upgrades;
 async function chain(suite, count) {
   await suite.open({jobs: {'blogs': upgrade('Blogs', 3)}, tables: ['Blogs']});
   const {store} = suite;
-  const blogs = Array.from({length: count}, (_, n) => upgrades.mixed(n));
+  const blogs = list(count, (n) => upgrades.mixed(n));
   await store.insert('Blogs', blogs.map((e) => e.entity));
   const front = await store.front(['Blogs']);
   const at = (version) => blogs.filter((e) => e.at === version).length;
@@ -25,13 +25,12 @@ async function chain(suite, count) {
 
   await suite.judge(`${count} entities`, async () => {
     id = await store.enqueue('blogs', {});
-    await drain(suite);
+    await suite.drain();
   });
   await suite.judge('they are as the document says, types and all',
       async () => {
         found = await front.read('Blogs');
-        assert.strictEqual(
-            differ('Blogs', blogs.map(upgrades.raised), found), '');
+        holds('Blogs', blogs.map(upgrades.raised), found);
       });
   await suite.judge('the ledger counts what was done', async () => {
     const ledger = await suite.ended(id, 'succeeded');
@@ -63,13 +62,13 @@ async function chain(suite, count) {
 const wide = (n, names) => ({
   ...upgrades.keys(n), Rating: '1',
   ...Object.fromEntries(
-      Array.from({length: names}, (_, i) => [`P${i}`, i])),
+      list(names, (i) => [`P${i}`, i])),
 });
 const rated = (n, Rating) => ({...upgrades.keys(n), Rating});
 const near_1_mib = (n) => ({
   ...rated(n, '1'), Big: 'B'.repeat(30000),
   ...Object.fromEntries(
-      Array.from({length: 15}, (_, i) => [`Fill${i}`, 'F'.repeat(31500)])),
+      list(15, (i) => [`Fill${i}`, 'F'.repeat(31500)])),
 });
 
 // Goal: an entity that cannot be upgraded is left whole and told of, with keys
@@ -90,8 +89,7 @@ async function refusals(suite) {
     tables: ['Fails', 'Skips', 'Nulls'],
   });
   const {store} = suite;
-  const good = Array.from({length: 250}, (_, n) =>
-    ({...rated(n, `${n}.5`), Big: 'b', Old: 'o'}));
+  const good = list(250, (n) => ({...rated(n, `${n}.5`), Big: 'b', Old: 'o'}));
   const bad = {
     // 252 properties is what an entity may have; Copy and the version are new.
     'too many properties': [{...wide(1001, 250), Big: 'b'}, /252|properties/],
@@ -101,7 +99,7 @@ async function refusals(suite) {
         [{...rated(1004, '4'), Big: 'b', Old: 'o', New: 'n'}, /New/],
   };
   const left = Object.values(bad).map(([entity]) => entity);
-  const words = Array.from({length: 3}, (_, n) => rated(2000 + n, `no ${n}`));
+  const words = list(3, (n) => rated(2000 + n, `no ${n}`));
   const plain = good.map(({Big, Old, ...kept}) => kept);
   await store.insert('Fails', [...good, ...left]);
   await store.insert('Skips', [...plain, ...words]);
@@ -115,8 +113,7 @@ async function refusals(suite) {
         const {log, ledger} = await run(suite, 'fails', 1);
         const upgraded = good.map(({Old, ...kept}) =>
           ({...converted(kept), New: 'o', Copy: 'b'}));
-        assert.strictEqual(differ('Fails', [...upgraded, ...left],
-            await front.read('Fails')), '');
+        holds('Fails', [...upgraded, ...left], await front.read('Fails'));
         assert.strictEqual(ledger.State, 'failed');
         assert.strictEqual(ledger.EntitiesFailed, left.length);
         assert.strictEqual(ledger.EntitiesWritten, good.length);
@@ -142,15 +139,15 @@ async function refusals(suite) {
     assert.strictEqual(ledger.State, 'succeeded');
     assert.strictEqual(ledger.EntitiesSkipped, words.length);
     assert.strictEqual(ledger.EntitiesFailed, 0);
-    assert.strictEqual(differ('Skips', [...plain.map(converted), ...words],
-        await front.read('Skips')), '');
+    holds('Skips', [...plain.map(converted), ...words],
+        await front.read('Skips'));
   });
   await suite.judge('on_error: null takes the property away', async () => {
     const {ledger} = await run(suite, 'nulls');
     assert.strictEqual(ledger.State, 'succeeded');
     const bare = words.map(({Rating, ...kept}) => ({...kept, SchemaVersion: 2}));
-    assert.strictEqual(differ('Nulls', [...plain.map(converted), ...bare],
-        await front.read('Nulls')), '');
+    holds('Nulls', [...plain.map(converted), ...bare],
+        await front.read('Nulls'));
   });
   await suite.judge('one in the old type at the new version is converted',
       async () => {
@@ -158,9 +155,8 @@ async function refusals(suite) {
         await store.insert('Skips', [odd]);
         const {ledger} = await run(suite, 'skips');
         assert.strictEqual(ledger.EntitiesWritten, 1);
-        assert.strictEqual(differ('Skips',
-            [...plain.map(converted), ...words, converted(odd)],
-            await front.read('Skips')), '');
+        holds('Skips', [...plain.map(converted), ...words, converted(odd)],
+            await front.read('Skips'));
       });
 }
 
@@ -186,7 +182,7 @@ async function phases(suite) {
     tables: ['Blogs'],
   });
   const {store} = suite;
-  const old = Array.from({length: 1234}, (_, n) => ({
+  const old = list(1234, (n) => ({
     ...upgrades.keys(n), Text: `t${n}`, ...typed('Int64', 'Views', String(n)),
     Legacy: 'l', ...(n % 2 ? {SchemaVersion: 1} : {}),
   }));
@@ -198,8 +194,8 @@ async function phases(suite) {
       ({Text, Legacy, Views, 'Views@odata.type': _, ...kept}) => kept;
   await store.insert('Blogs', old);
   const front = await store.front(['Blogs']), sdk = front.client('Blogs');
-  const holds = async (entities) => assert.strictEqual(differ('Blogs', entities,
-      (await front.read('Blogs')).map(without_record)), '');
+  const hold = async (entities) => holds('Blogs', entities,
+      (await front.read('Blogs')).map(without_record));
   const phase = (name, code = 0) =>
       run(suite, 'blogs', code, [`phase=${name}`]);
 
@@ -215,13 +211,13 @@ async function phases(suite) {
         if (store.proxy)
           assert.deepStrictEqual(store.proxy.requests.slice(first)
               .filter((r) => r.method !== 'GET').map((r) => r.url), []);
-        await holds(old);
+        await hold(old);
         assert.strictEqual((await store.runs()).length, 0);
       });
   await suite.judge('expand adds and keeps', async () => {
     const {ledger} = await phase('expand');
     assert.strictEqual(ledger.EntitiesWritten, old.length);
-    await holds(both);
+    await hold(both);
     assert.strictEqual((await phase('expand')).ledger.EntitiesWritten, 0);
   });
   const expected = both.map(contracted);
@@ -257,13 +253,13 @@ async function phases(suite) {
         assert.strictEqual(ledger.EntitiesFailed, 1);
         assert.ok(ledger.Error.includes(upgrades.keys(6).RowKey), ledger.Error);
         assert.match(log, /version 2, rename Text: Text and Body/);
-        await holds(expected);
+        await hold(expected);
       });
   await suite.judge('corrected, it is contracted too', async () => {
     await sdk.updateEntity({...at(6), Text: 'two'}, 'Merge');
     expected[6] = contracted({...both[6], Body: 'two'});
     await phase('contract');
-    await holds(expected);
+    await hold(expected);
     assert.strictEqual((await phase('contract')).ledger.EntitiesWritten, 0);
   });
 }
@@ -294,10 +290,10 @@ async function requests(suite) {
     await suite.judge(`requests for ${count} entities of ${kib} KiB in ` +
         `${partitions} partitions`, async () => {
       const sizes = Array(partitions).fill(0);
-      const entities = Array.from({length: count}, (_, n) => ({
+      const entities = list(count, (n) => ({
         PartitionKey: `p${n % partitions}`, RowKey: `${sizes[n % partitions]++}`,
-        ...Object.fromEntries(Array.from({length: Math.ceil(kib / 30)},
-            (_, f) => [`Fill${f}`, 'x'.repeat(30 * 1024)])),
+        ...Object.fromEntries(list(Math.ceil(kib / 30),
+            (f) => [`Fill${f}`, 'x'.repeat(30 * 1024)])),
       }));
       await store.insert(table(i), entities);
       const first = store.proxy.requests.length;
@@ -319,18 +315,12 @@ async function requests(suite) {
 
 const BOTH = ['azurite', 'embedded'];
 module.exports = [
-  {
-    name: 'upgrade chain', stores: ['embedded'], seconds: 25,
-    body: (suite) => chain(suite, 10000),
-  },
-  {
-    name: 'upgrade chain', stores: ['azurite', 'azsim'], seconds: 30,
-    body: (suite) => chain(suite, 1300),
-  },
-  {
-    name: 'upgrade chain of 25,000', stores: BOTH, long: true, seconds: 200,
-    body: (suite) => chain(suite, 25000),
-  },
+  {name: 'upgrade chain', stores: ['embedded'], seconds: 25,
+    body: (suite) => chain(suite, 10000)},
+  {name: 'upgrade chain', stores: ['azurite', 'azsim'], seconds: 30,
+    body: (suite) => chain(suite, 1300)},
+  {name: 'upgrade chain of 25, 000', stores: BOTH, long: true, seconds: 200,
+    body: (suite) => chain(suite, 25000)},
   {name: 'upgrade refusals', stores: BOTH, seconds: 15, body: refusals},
   {name: 'upgrade phases', stores: BOTH, seconds: 10, body: phases},
   {name: 'upgrade requests', stores: ['azurite'], seconds: 15, body: requests},

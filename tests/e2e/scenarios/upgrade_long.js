@@ -5,8 +5,7 @@
 
 const assert = require('assert');
 const upgrades = require('../lib/upgrades');
-const {bare} = require('../lib/migrations');
-const {differ, key} = require('../lib/model');
+const {bare, holds, key, list} = require('../lib/model');
 const {named, run} = require('../lib/runs');
 const {for_sdk} = require('../lib/store_azurite');
 const {each, random, seed_of_run, sleep} = require('../lib/wait');
@@ -142,10 +141,9 @@ async function releases(suite) {
   await suite.open({jobs: {blogs: JOB}, tables: ['Blogs']});
   const {store} = suite, seed = seed_of_run(), draw = random(seed);
   const client = store.client('Blogs');
-  const all = Array.from({length: SIZE}, (_, n) => new Known(n));
-  const holds = async () => assert.strictEqual(differ('Blogs',
-      all.map((known) => known.contracted),
-      bare(await store.read('Blogs'), 'TablewardExpanded')), '', `seed ${seed}`);
+  const all = list(SIZE, (n) => new Known(n));
+  const all_hold = async () => holds('Blogs', all.map((known) => known.contracted),
+      bare(await store.read('Blogs'), 'TablewardExpanded'), `seed ${seed}`);
   const differing = () => all.filter((known) => known.differs);
 
   await suite.judge(`two releases write for ${SECONDS} s after expand`,
@@ -174,7 +172,7 @@ async function releases(suite) {
         // The new release may have replaced one since it was named.
         assert.deepStrictEqual(
             all.filter((known) => of(known) && !known.differed), []);
-        await holds();
+        await all_hold();
       });
   await suite.judge('corrected, it is contracted too', async () => {
     await each(differing(), HANDS, async (known) => {
@@ -184,13 +182,11 @@ async function releases(suite) {
       known.merged('Text', Body);
     });
     await run(suite, 'blogs', 0, ['phase=contract']);
-    await holds();
+    await all_hold();
   });
 }
 
 module.exports = [
-  {
-    name: 'upgrade two releases', stores: ['limited'], phase: 2, long: true,
-    seconds: SECONDS + 30, body: releases,
-  },
+  {name: 'upgrade two releases', stores: ['limited'], phase: 2, long: true,
+    seconds: SECONDS + 30, body: releases},
 ];

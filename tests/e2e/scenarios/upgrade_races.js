@@ -8,7 +8,7 @@ const upgrades = require('../lib/upgrades');
 const {
   counts, operations, undisturbed, sweep, time_of, kill_in_time,
 } = require('../lib/kills');
-const {canonical, differ, key} = require('../lib/model');
+const {canonical, holds, key, list} = require('../lib/model');
 const {is_data} = require('../lib/proxy');
 const {random, seed_of_run, sleep} = require('../lib/wait');
 const {tail} = require('../lib/program');
@@ -26,8 +26,7 @@ const zeros = {W0: 0, W1: 0, W2: 0, W3: 0};
 class Writers {
   constructor(client, draw, count) {
     Object.assign(this, {client, draw, count, next: count, over: false});
-    this.stored = new Map(Array.from(
-        {length: count}, (_, n) => [n, {...zeros}]));
+    this.stored = new Map(list(count, (n) => [n, {...zeros}]));
     this.done = {update: 0, replace: 0, insert: 0, delete: 0, refused: 0};
   }
 
@@ -146,7 +145,7 @@ async function writers(suite, count, seconds) {
   const {store} = suite;
   const seed = seed_of_run();
   await store.insert('Blogs',
-      Array.from({length: count}, (_, n) => counted(n, zeros)));
+      list(count, (n) => counted(n, zeros)));
   const front = await store.front(['Blogs']);
   const all = new Writers(front.client('Blogs'), random(seed), count);
   const behind = async () =>
@@ -179,8 +178,7 @@ async function writers(suite, count, seconds) {
     assert.ok(passes > 2, `${passes} passes: nobody was in the way`);
   });
   await suite.judge('nothing is lost, and nothing is back', async () =>
-    assert.strictEqual(differ('Blogs', all.survivors(),
-        await front.read('Blogs')), '', `seed ${seed}`));
+    holds('Blogs', all.survivors(), await front.read('Blogs'), `seed ${seed}`));
 }
 
 // ---- one who steps in between ----
@@ -197,7 +195,7 @@ async function between(suite) {
   });
   const {store} = suite, {proxy} = store;
   const of = (n) => ({...blog(n), PartitionKey: 'p'});
-  const entities = Array.from({length: 100}, (_, n) => of(n));
+  const entities = list(100, (n) => of(n));
   await store.insert('Blogs', entities);
   const run = async (job, id, code) => {
     const first = proxy.requests.length;
@@ -223,8 +221,7 @@ async function between(suite) {
     assert.ok(done, 'no batch was seen');
     entities[42] = {...entities[42], W0: 1};
     entities.splice(43, 1);
-    assert.strictEqual(differ('Blogs', entities.map(to_2),
-        await store.read('Blogs')), '');
+    await suite.holds('Blogs', entities.map(to_2));
     assert.strictEqual(ledger.EntitiesWritten, 99);
     // Two rounds, the refused batch, a read of each that was in its way, and
     // what is left of the batch, which may be refused for the second of them.
@@ -243,9 +240,7 @@ async function between(suite) {
     assert.ok(Number(ledger.Behind) > 0, `behind: ${ledger.Behind}`);
     const quiet = await run('restless-v2', 'quiet', 0);
     assert.strictEqual(quiet.ledger.State, 'succeeded');
-    assert.strictEqual(differ('Restless',
-        Array.from({length: n}, (_, i) => to_2(of(i))),
-        await store.read('Restless')), '');
+    await suite.holds('Restless', list(n, (i) => to_2(of(i))));
   });
 }
 
@@ -292,7 +287,7 @@ async function two_tables(suite, count) {
       max_attempts: 100, // after which those that were killed are spaced
     },
   });
-  const entities = Array.from({length: count}, (_, n) =>
+  const entities = list(count, (n) =>
       n % 2 ? blog(n) : with_version(blog(n), 1));
   for (const table of ['Clean', 'Swept'])
     await suite.store.insert(table, entities);
@@ -315,8 +310,7 @@ async function watched(suite, {entities, front}, seed, work) {
   const run = await suite.ended(id, 'succeeded');
   assert.deepStrictEqual(reader.wrong.slice(0, 3), [], `seed ${seed}`);
   assert.ok(reader.looks > 1);
-  assert.strictEqual(differ('Swept', entities.map(to_2),
-      await front.read('Swept')), '', `seed ${seed}`);
+  holds('Swept', entities.map(to_2), await front.read('Swept'), `seed ${seed}`);
   return {run, looks: reader.looks};
 }
 
@@ -380,32 +374,18 @@ async function timed_kills(suite, count, times) {
 
 const BOTH = ['azurite', 'embedded'];
 module.exports = [
-  {
-    name: 'upgrade writers', stores: BOTH, phase: 2, seconds: 15,
-    body: (suite) => writers(suite, 1600, 4),
-  },
-  {
-    name: 'upgrade writers for a minute', stores: BOTH, phase: 2, long: true,
-    seconds: 80, body: (suite) => writers(suite, 8000, 60),
-  },
-  {
-    name: 'upgrade between', stores: ['azurite'], phase: 2, seconds: 5,
-    body: between,
-  },
-  {
-    name: 'upgrade kills', stores: ['azurite'], phase: 3, seconds: 20,
-    body: (suite) => kills(suite, 1500, 3),
-  },
-  {
-    name: 'upgrade kills', stores: ['embedded'], phase: 3, seconds: 20,
-    body: (suite) => timed_kills(suite, 8000, 3),
-  },
-  {
-    name: 'upgrade 30 kills', stores: ['azurite'], phase: 3, long: true,
-    seconds: 150, body: (suite) => kills(suite, 6000, 30),
-  },
-  {
-    name: 'upgrade 30 kills', stores: ['embedded'], phase: 3, long: true,
-    seconds: 100, body: (suite) => timed_kills(suite, 16000, 30),
-  },
+  {name: 'upgrade writers', stores: BOTH, phase: 2, seconds: 15,
+    body: (suite) => writers(suite, 1600, 4)},
+  {name: 'upgrade writers for a minute', stores: BOTH, phase: 2, long: true,
+    seconds: 80, body: (suite) => writers(suite, 8000, 60)},
+  {name: 'upgrade between', stores: ['azurite'], phase: 2, seconds: 5,
+    body: between},
+  {name: 'upgrade kills', stores: ['azurite'], phase: 3, seconds: 20,
+    body: (suite) => kills(suite, 1500, 3)},
+  {name: 'upgrade kills', stores: ['embedded'], phase: 3, seconds: 20,
+    body: (suite) => timed_kills(suite, 8000, 3)},
+  {name: 'upgrade 30 kills', stores: ['azurite'], phase: 3, long: true,
+    seconds: 150, body: (suite) => kills(suite, 6000, 30)},
+  {name: 'upgrade 30 kills', stores: ['embedded'], phase: 3, long: true,
+    seconds: 100, body: (suite) => timed_kills(suite, 16000, 30)},
 ];
