@@ -54,18 +54,20 @@ static int set_up(void **state)
     return 0;
 }
 
+/* What a test that failed has held is still in use. */
 static int tear_down(void **state)
 {
-    if (test_passed())
-        end_held();
+    if (!test_passed())
+        return 0;
+    end_held();
     return workbench_tear_down(state);
 }
 
 static int tear_down_virtual(void **state)
 {
-    if (test_passed())
-        end_held();
-    return workbench_tear_down_virtual(state);
+    (void)tear_down(state);
+    virtual_platform_end();
+    return 0;
 }
 
 #define FIXTURE_TEST(name)                                                     \
@@ -213,22 +215,25 @@ VIRTUAL_TEST(threads_are_added_beside_a_lease)
     stays_open(300);
 }
 
-static bool checkpoint_stored(struct workbench *bench)
+/* A crash repeats no more than is done in 5 s, however long the timeout. */
+VIRTUAL_TEST(the_newest_checkpoint_comes_with_a_renewal)
 {
-    struct ledger_run *run = workbench_stored(bench, JOB, "r1");
+    struct ledger_run *run;
+    unsigned before;
 
-    return slice_is(run->checkpoint, "{\"at\":2}") && run->read == 11 &&
-           run->silent == 0;
-}
-
-FIXTURE_TEST(the_newest_checkpoint_comes_with_a_renewal)
-{
+    bench->setup.visibility_timeout_s = 7200;
     hold(bench, false);
+    virtual_sleep(62000);
+    before = writes(bench);
     atomic_fetch_add(&held.run.counts.read, 11);
     renewal_save(held.renewal, slice_of("{\"at\":1}"), true);
     renewal_save(held.renewal, slice_of("{\"at\":2}"), false);
-    assert_int_equal(writes(bench), 1);
-    workbench_wait(bench, checkpoint_stored);
+    assert_int_equal(writes(bench), before);
+    virtual_sleep(5100);
+    run = workbench_stored(bench, JOB, "r1");
+    assert_true(slice_is(run->checkpoint, "{\"at\":2}"));
+    assert_int_equal(run->read, 11);
+    assert_int_equal(run->silent, 0);
     assert_int_equal(let_go(), LEASE_VALID);
     assert_true(held.progress);
 }
@@ -447,19 +452,6 @@ FIXTURE_TEST(a_lost_message_does_not_end_the_lease)
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
 }
 
-FIXTURE_TEST(cut_off_the_deadline_closes_and_stays_closed)
-{
-    int64_t deadline_ms;
-
-    hold(bench, true);
-    workbench_locked(bench, bench->down = true);
-    deadline_ms = atomic_load(&held.lease.deadline.at_ms);
-    workbench_wait(bench, overtaken);
-    assert_true(platform_boot_ms() >= deadline_ms);
-    assert_false(is_open());
-    assert_int_equal(let_go(), LEASE_LOST);
-}
-
 /* ---- in a virtual world: outages cost nothing ---- */
 
 /* 45 s passed between the lease and the start: both renewals are overdue. */
@@ -494,18 +486,6 @@ VIRTUAL_TEST(a_silent_queue_service_costs_no_lease)
     assert_true(is_open());
 }
 
-/* A crash repeats no more than is done in 5 s, however long the timeout. */
-HELD_TEST(a_long_visibility_timeout_does_not_delay_checkpoints)
-{
-    bench->setup.visibility_timeout_s = 7200;
-
-    virtual_sleep(60000);
-    renewal_save(held.renewal, slice_of("{\"at\":7}"), true);
-    virtual_sleep(5100);
-    assert_true(
-        slice_is(workbench_stored(bench, JOB, "r1")->checkpoint, "{\"at\":7}"));
-}
-
 HELD_TEST(a_phase_that_cannot_be_stored_says_why)
 {
     workbench_meets(bench, BENCH_BATCH, 1, UINT_MAX, BENCH_FAIL);
@@ -519,7 +499,9 @@ HELD_TEST(a_phase_that_cannot_be_stored_says_why)
 HELD_TEST(a_phase_after_being_overtaken_has_no_other_reason)
 {
     workbench_meets(bench, BENCH_BATCH, 1, UINT_MAX, BENCH_FAIL);
-    virtual_sleep(120000);
+    stays_open(40);
+    virtual_sleep(80000);
+    assert_false(is_open());
     assert_int_equal(renewal_status(held.renewal), LEASE_LOST);
     assert_int_equal(enter_parent("{}"), TW_STOPPED);
     assert_string_equal(
