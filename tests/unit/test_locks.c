@@ -350,10 +350,11 @@ BENCH_BETWEEN(rival_takes)
  * all of them, so that who loses one holds none. */
 VIRTUAL_BENCH_TEST(of_two_that_take_at_once_one_has_it)
 {
-    static const char *const others[] = {NULL, "Blogs"};
+    static const char *const wanted[][2] = {
+        {"Posts", NULL}, {"Blogs", "Posts"}};
 
-    for (unsigned i = 0; i < 2; i++) {
-        a = enter(bench, "a", 1, "Posts", others[i]);
+    for (size_t i = 0; TEST_EACH(i, wanted); i++) {
+        a = enter(bench, "a", 1, wanted[i][0], wanted[i][1]);
         b = contender("b", 9, "Posts", NULL);
         bench->between = rival_takes;
         expect_blocked(bench, &a, "run b/1 has table");
