@@ -32,8 +32,10 @@
 #define BY_PREFIX IN_PARTITION ", row_key_prefix: \"{RowKey}_\""
 #define WITH_CHANNEL "filter: \"Channel eq '{channel}'\""
 
-/* MARK: properties of a parent with a tombstone of this run. */
-#define MARK(run) "\"Deleted\":true,\"TablewardRun\":\"" run "\""
+/* OWNED_BY: the property that names the run which has marked a parent. MARK:
+ * with it, the tombstone of that run. */
+#define OWNED_BY(run) "\"TablewardRun\":\"" run "\""
+#define MARK(run) "\"Deleted\":true," OWNED_BY(run)
 
 /* cascade_put_created: the channel News, created so many seconds after the
  * request; more: properties beside it, or NULL. */

@@ -105,11 +105,17 @@ HOSTED_TEST(finds_grandchildren_that_came_before_the_last_settle_pass)
         "Channels; Blogs; Comments News/3_a; Likes News/y");
 }
 
-HOSTED_TEST(parent_is_tombstoned_until_the_last_settle_pass)
+/* The channel News with one blog, which waits to settle. */
+static void settle_nested(struct hosted *h)
 {
     nested_tables(h);
     hosted_rows(h, "Channels News/(Name=n); Blogs News/1");
     hosted_waits(h, "nested", "News", "Channels News/");
+}
+
+HOSTED_TEST(parent_is_tombstoned_until_the_last_settle_pass)
+{
+    settle_nested(h);
     assert_true(h->resumes_ticks > h->requested_ticks + 49 * TICKS_PER_MS);
     hosted_succeeds(h, "nested", "News", "Channels");
 }
@@ -139,14 +145,6 @@ HOSTED_TEST(absent_parent_is_held_by_a_bare_tombstone)
     hosted_succeeds(h, "nested", "News", "Channels; Blogs");
 }
 
-/* The channel News with one blog, which waits to settle. */
-static void settle_nested(struct hosted *h)
-{
-    nested_tables(h);
-    hosted_rows(h, "Channels News/(Name=n); Blogs News/1");
-    hosted_waits(h, "nested", "News", "Channels News/");
-}
-
 HOSTED_TEST(gives_way_to_a_parent_made_anew_meanwhile)
 {
     settle_nested(h);
@@ -161,8 +159,8 @@ HOSTED_TEST(gives_way_to_a_parent_made_anew_meanwhile)
 HOSTED_TEST(a_parent_that_still_names_the_run_was_not_made_anew)
 {
     static const char *const CHANGED[] = {
-        "\"Gone\":true,\"TablewardRun\":\"nested/r1\"",
-        "\"Deleted\":false,\"TablewardRun\":\"nested/r1\""};
+        "\"Gone\":true," OWNED_BY("nested/r1"),
+        "\"Deleted\":false," OWNED_BY("nested/r1")};
 
     for (size_t i = 0; TEST_EACH(i, CHANGED); i++) {
         settle_nested(h);
@@ -179,8 +177,8 @@ HOSTED_TEST(a_parent_that_still_names_the_run_was_not_made_anew)
 HOSTED_TEST(the_name_of_an_earlier_run_does_not_keep_a_parent)
 {
     nested_tables(h);
-    hosted_put(h, "Channels", "News", "",
-        "\"Deleted\":false,\"TablewardRun\":\"nested/r1\"");
+    hosted_put(
+        h, "Channels", "News", "", "\"Deleted\":false," OWNED_BY("nested/r1"));
     hosted_succeeds(h, "nested", "News", "Channels");
 }
 
@@ -200,19 +198,19 @@ HOSTED_TEST(a_parent_that_was_removed_meanwhile_is_noted)
 
 /* ---- resumed in the last phase ---- */
 
-/* All children are deleted; the parent may have these properties. */
+/* All children are deleted. The properties of the parent; NULL: it is gone. */
 static void begin_last_phase(struct hosted *h, const char *parent)
 {
     flat_tables(h);
-    hosted_put(h, "Channels", "News", "", parent);
+    if (parent)
+        hosted_put(h, "Channels", "News", "", parent);
     h->phase = mem_format("parent");
 }
 
 /* An earlier attempt may have deleted the parent itself. */
 HOSTED_TEST(an_absent_parent_in_the_last_phase_is_not_noted)
 {
-    flat_tables(h);
-    h->phase = mem_format("parent");
+    begin_last_phase(h, NULL);
     hosted_succeeds(h, "flat", "News", "Channels");
     assert_string_equal(h->note, "");
 }
@@ -228,7 +226,7 @@ HOSTED_TEST(resumed_in_the_last_phase_spares_the_name_in_new_use)
  * succeeded, and the old tombstone stayed for ever. */
 HOSTED_TEST(resumed_in_the_last_phase_it_knows_its_own_name)
 {
-    begin_last_phase(h, "\"Gone\":true,\"TablewardRun\":\"flat/r1\"");
+    begin_last_phase(h, "\"Gone\":true," OWNED_BY("flat/r1"));
     hosted_fails(h, "flat", "News", "", "Channels News/");
     assert_string_equal(h->err.text,
         "the parent in Channels was not created again, because TablewardRun "
@@ -238,15 +236,14 @@ HOSTED_TEST(resumed_in_the_last_phase_it_knows_its_own_name)
         "the job, then retry; if it is to stay, leave this run failed");
     hosted_replace(h, "Channels", "News", "", MARK("flat/r1"));
     hosted_succeeds(h, "flat", "News", "Channels");
-    hosted_put(h, "Channels", "News", "",
-        "\"Gone\":true,\"TablewardRun\":\"flat/r2\"");
+    hosted_put(h, "Channels", "News", "", "\"Gone\":true," OWNED_BY("flat/r2"));
     hosted_succeeds(h, "flat", "News", "Channels News/");
 }
 
 /* While the parent lacked its tombstone, writers took it for alive. */
 HOSTED_TEST(a_parent_that_is_marked_again_is_searched_for_children_again)
 {
-    begin_last_phase(h, "\"Deleted\":false,\"TablewardRun\":\"flat/r1\"");
+    begin_last_phase(h, "\"Deleted\":false," OWNED_BY("flat/r1"));
     hosted_fails(h, "flat", "News", "", "Channels News/");
     hosted_fill(h, "Blogs", "News", 3);
     hosted_replace(h, "Channels", "News", "", MARK("flat/r1"));
@@ -258,8 +255,7 @@ HOSTED_TEST(a_parent_that_is_marked_again_is_searched_for_children_again)
 HOSTED_TEST(an_edited_tombstone_is_laid_over_the_old_one)
 {
     flat_tables(h);
-    hosted_put(h, "Channels", "News", "",
-        "\"Gone\":true,\"TablewardRun\":\"flat/r1\"");
+    hosted_put(h, "Channels", "News", "", "\"Gone\":true," OWNED_BY("flat/r1"));
     hosted_fill(h, "Blogs", "News", 3);
     hosted_succeeds(h, "flat", "News", "Channels; Blogs");
 }
@@ -422,7 +418,7 @@ HOSTED_TEST(a_parent_that_is_taken_over_is_archived_as_nobody_s)
             "{\"PartitionKey\":\"News\",\"RowKey\":\"\",\"Deleted\":true,"
             "\"Z\":1}\n"},
         {MARK("archived/other"), "r2", "archived/r2/*", ""},
-        {"\"State\":\"gone\",\"TablewardRun\":\"quick/other\"", "r3",
+        {"\"State\":\"gone\"," OWNED_BY("quick/other"), "r3",
             "archived/r3/*Channels*",
             "{\"PartitionKey\":\"News\",\"RowKey\":\"\",\"State\":\"gone\"}\n"},
     };

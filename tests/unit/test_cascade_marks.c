@@ -186,8 +186,8 @@ HOSTED_TEST(a_pass_does_not_resume_once_the_tombstone_was_lost)
 {
     set_up(h);
     set_written(h, 10 * TICKS_PER_S, 5000, BEHIND("z"));
-    lose_tombstone(h, "job", "\"Deleted\":false,\"TablewardRun\":\"job/r1\"",
-        MARK("job/r1"));
+    lose_tombstone(
+        h, "job", "\"Deleted\":false," OWNED_BY("job/r1"), MARK("job/r1"));
     hosted_rows(h, "Blogs News/a");
     hosted_succeeds(h, "job", "News", "Blogs; Channels");
 }
@@ -198,8 +198,7 @@ HOSTED_TEST(the_settle_counts_again_once_the_tombstone_was_lost)
 
     set_up(h);
     set_written(h, 3 * HOUR_TICKS, 0, "");
-    lose_tombstone(h, "patient",
-        "\"Deleted\":false,\"TablewardRun\":\"patient/r1\"",
+    lose_tombstone(h, "patient", "\"Deleted\":false," OWNED_BY("patient/r1"),
         MARK("patient/r1"));
     hosted_waits(h, "patient", "News", "Channels News/");
     assert_true(h->resumes_ticks >= began_ticks + HOUR_TICKS - TICKS_PER_S);

@@ -184,7 +184,7 @@ SCENE_TEST(a_tombstone_without_an_owner_is_nobody_s)
     }
 }
 
-#define MARKED_BY_OTHER "\"TablewardRun\":\"quick/other\""
+#define MARKED_BY_OTHER OWNED_BY("quick/other")
 
 /* Another run, which is open, has marked the parent; this run waits. */
 static void begin_behind_other(const char *mark)

@@ -302,8 +302,7 @@ HOSTED_TEST(a_tombstone_of_an_unknown_run_is_found)
     hosted_put(h, "Channels", "A", "", MARK("x"));
     hosted_put(h, "Channels", "B", "", MARK(""));
     hosted_put(h, "Channels", "C", "", MARK("all/r1"));
-    hosted_put(h, "Channels", "D", "",
-        "\"Deleted\":false,\"TablewardRun\":\"all/r1\"");
+    hosted_put(h, "Channels", "D", "", "\"Deleted\":false," OWNED_BY("all/r1"));
     finds(h, "TablewardRuns all/r1", NULL, 3, 0, "Channels A/");
     hosted_replace(h, "TablewardRuns", "all", "r1", "\"State\":7");
     finds(h, "", NULL, 3, 0, "Channels A/");
