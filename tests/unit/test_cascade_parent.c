@@ -538,12 +538,7 @@ SCENE_TEST(a_rule_that_can_never_be_read_keeps_the_blog)
 
 /* ---- the archive ---- */
 
-/* Expect that the run fails, because a retry would meet the same obstacle. */
-static void expect_archive_in_the_way(void)
-{
-    attempt(RUN_FAILED, "archive: cannot", NOTHING_GONE);
-}
-
+/* The run fails, because a retry would meet the same obstacle. */
 SCENE_TEST(an_archive_that_cannot_be_made_stops_before_anything)
 {
     char *path;
@@ -551,7 +546,7 @@ SCENE_TEST(an_archive_that_cannot_be_made_stops_before_anything)
     begin(ARCHIVES, NULL);
     path = mem_format("%s/kept", h.folder);
     text_file_write(path, ""); /* a file where a folder should be */
-    expect_archive_in_the_way();
+    attempt(RUN_FAILED, "archive: cannot", NOTHING_GONE);
     mem_free(path);
 }
 
@@ -582,7 +577,7 @@ SCENE_TEST(what_cannot_be_archived_is_not_deleted)
         command = mem_format(
             "mkdir -p %s/kept/job/r1/1-%s.jsonl", h.folder, TABLES[i]);
         assert_int_equal(system(command), 0);
-        expect_archive_in_the_way();
+        attempt(RUN_FAILED, "archive: cannot", NOTHING_GONE);
         mem_free(command);
     }
 }
@@ -636,7 +631,7 @@ SCENE_TEST(what_changed_and_cannot_be_archived_again_stays)
     attempt(RUN_SUCCEEDED, "", "Channels; Blogs");
 }
 
-/* ---- accept and estimate ---- */
+/* ---- accept ---- */
 
 SCENE_TEST(keys_that_no_parent_can_have_are_told)
 {
@@ -670,24 +665,5 @@ SCENE_TEST(keys_that_no_parent_can_have_are_told)
             hosted_estimate(&h, "job", CASES[i].value, &estimate), TW_INVALID);
         arena_done(&estimate.arena);
         scene_attempt("job", CASES[i].value, RUN_FAILED);
-    }
-}
-
-SCENE_TEST(an_estimate_of_what_cannot_be_read_says_why)
-{
-    static const struct {
-        enum store_call call;
-        const char *table;
-    } CASES[] = {{CALL_SCAN, "Blogs"}, {CALL_GET, "Channels"}};
-
-    for (size_t i = 0; TEST_EACH(i, CASES); i++) {
-        struct job_estimate estimate;
-
-        begin(AT_ONCE, NULL);
-        answered(
-            script_call(&s, CASES[i].call, CASES[i].table, ALWAYS), TW_REFUSED);
-        assert_int_equal(
-            hosted_estimate(&h, "job", "News", &estimate), TW_REFUSED);
-        arena_done(&estimate.arena);
     }
 }
