@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A copy job in the configuration; its dry run; its verification. */
 #include <stdio.h>
-#include <string.h>
 
 #include "jobs/copy/rules.h"
 #include "tests/support/loading.h"

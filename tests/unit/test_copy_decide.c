@@ -5,13 +5,10 @@
 #include <string.h>
 
 #include "jobs/copy/checkpoint.h"
-#include "jobs/copy/source.h"
 #include "jobs/copy/work.h"
 #include "tests/support/scene.h"
 #include "tests/support/test.h"
 #include "worker/base/mem.h"
-#include "worker/base/platform.h"
-#include "worker/base/text.h"
 
 #define TO "  to: {table: Copies, row_key: \"{N}\"}\n"
 static const char JOBS[] =

@@ -6,6 +6,7 @@
 
 #include "jobs/copy/source.h"
 #include "tests/support/faulty.h"
+#include "tests/support/interpose.h"
 #include "tests/support/loading.h"
 #include "tests/support/scene.h"
 #include "tests/support/test.h"

@@ -11,7 +11,6 @@
 #include "tests/support/virtual_platform.h"
 #include "worker/base/crypto.h"
 #include "worker/base/mem.h"
-#include "worker/base/platform.h"
 #include "worker/base/text.h"
 
 static const char JOBS[] =

@@ -4,11 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "jobs/move/intent.h"
 #include "tests/support/scene.h"
 #include "tests/support/test.h"
-#include "worker/base/platform.h"
-#include "worker/base/text.h"
 
 #define TRIES 8 /* maximum tries of a write whose outcome stays unknown */
 
