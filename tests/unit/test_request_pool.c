@@ -283,26 +283,26 @@ SCENE_TEST(a_call_is_tried_so_often)
         const char *name;
         enum tw_err answers[8];
         unsigned count;
-        int http_status;
-        bool breaker_open, read;
         enum tw_err outcome;
         unsigned tries;
+        int http_status;
+        bool breaker_open, read;
     } cases[] = {
-        {"busy: a few times", {TW_BUSY}, 1, 0, false, false, TW_BUSY,
-            RETRY_TRIES},
-        {"busy may pass", {TW_BUSY, TW_BUSY, TW_OK}, 3, 0, false, false, TW_OK,
-            3},
+        {"busy: a few times", {TW_BUSY}, 1, .outcome = TW_BUSY,
+            .tries = RETRY_TRIES},
+        {"busy may pass", {TW_BUSY, TW_BUSY, TW_OK}, 3, .outcome = TW_OK,
+            .tries = 3},
         /* However often a run is throttled, it continues more slowly. */
         {"throttled: no failed try",
             {TW_BUSY, TW_BUSY, TW_BUSY, TW_BUSY, TW_BUSY, TW_BUSY, TW_BUSY,
                 TW_OK},
-            8, 503, false, false, TW_OK, 8},
-        {"behind an open circuit breaker: once", {TW_BUSY}, 1, 0, true, false,
-            TW_BUSY, 1},
-        {"an unknown write: once", {TW_UNKNOWN, TW_OK}, 2, 0, false, false,
-            TW_UNKNOWN, 1},
-        {"an unknown read: again", {TW_UNKNOWN, TW_OK}, 2, 0, false, true,
-            TW_OK, 2},
+            8, TW_OK, 8, .http_status = 503},
+        {"behind an open circuit breaker: once", {TW_BUSY}, 1, TW_BUSY, 1,
+            .breaker_open = true},
+        {"an unknown write: once", {TW_UNKNOWN, TW_OK}, 2,
+            .outcome = TW_UNKNOWN, .tries = 1},
+        {"an unknown read: again", {TW_UNKNOWN, TW_OK}, 2, TW_OK, 2,
+            .read = true},
     };
 
     for (size_t i = 0; TEST_EACH(i, cases); i++) {
