@@ -9,9 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "config/problems.h"
 #include "jobs/engine/convert.h"
-#include "jobs/engine/template.h"
 #include "tests/support/quotes.h"
 #include "tests/support/scratch.h"
 #include "tests/support/test.h"
@@ -730,43 +728,6 @@ SCRATCH_TEST(no_double_has_a_digit_too_many)
         }
         arena_clear(&scratch);
     }
-}
-
-/* As the steps add and set do: a template renders the Double, and the text is
- * converted to a Double. */
-SCRATCH_TEST(a_double_by_way_of_a_template_keeps_all_its_bits)
-{
-    static const char *const doubles[] = {"1", "1.0", "-0.0", "-0", "0", "5e-1",
-        "0.1000000000000000055511151231257827", "1.7976931348623157E+308",
-        "4.9E-324", "2.2250738585072014E-308", "9007199254740993",
-        "123456789012345678", "0.30000000000000004", "-1.2345678901234567",
-        "\"NaN\"", "\"Infinity\"", "\"-Infinity\""};
-    static const struct template_scope scope = {.has_entity = true};
-    struct problems problems;
-    const struct template *template;
-
-    problems_init(&problems);
-    template = template_compile(slice_of("{D}"),
-        (struct mark){"tableward.yaml", 1, 1}, &scope, &scratch, &problems);
-    assert_non_null(template);
-    for (size_t i = 0; TEST_EACH(i, doubles); i++) {
-        struct property from = {slice_of("D"), EDM_DOUBLE,
-                            slice_of(doubles[i])},
-                        got;
-        struct entity entity = {.properties = &from, .property_count = 1};
-        struct err err = {{0}};
-        struct buf text;
-
-        buf_init(&text, 64);
-        assert_ok(template_render(template, NULL, &entity, &text, &err));
-        if (convert_text(slice_of("D"), buf_slice(&text), EDM_DOUBLE, &scratch,
-                &got, &err) != TW_OK)
-            fail_msg("%s: %s", doubles[i], err.text);
-        if (!property_equal(&from, &got))
-            fail_msg("%s became %.*s", doubles[i], SLICE_ARG(got.json));
-        buf_done(&text);
-    }
-    problems_done(&problems);
 }
 
 /* ---- the table for people ---- */
