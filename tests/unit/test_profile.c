@@ -121,16 +121,10 @@ static int64_t number(const struct json *object, const char *name)
 
 FIXTURE_TEST(every_type_is_counted)
 {
-    static const char *const names[][2] = {
-        {"Bi", "Edm.Binary"},
-        {"Bo", "Edm.Boolean"},
-        {"D", "Edm.DateTime"},
-        {"F", "Edm.Double"},
-        {"G", "Edm.Guid"},
-        {"I", "Edm.Int32"},
-        {"L", "Edm.Int64"},
-        {"S", "Edm.String"},
-    };
+    static const char *const names[][2] = {{"Bi", "Edm.Binary"},
+        {"Bo", "Edm.Boolean"}, {"D", "Edm.DateTime"}, {"F", "Edm.Double"},
+        {"G", "Edm.Guid"}, {"I", "Edm.Int32"}, {"L", "Edm.Int64"},
+        {"S", "Edm.String"}};
     const struct json *list;
 
     assert_ok(add(ALL_TYPES));
