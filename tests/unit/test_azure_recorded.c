@@ -43,6 +43,7 @@ struct expected {
     size_t failed;    /* index of the refused operation */
     bool more;        /* there is a continuation token */
     const char *has;  /* text that show() must have written */
+    bool again;       /* all is as in the exchange before */
 };
 
 #define REFUSED(outcome_, code_)                                               \
@@ -52,6 +53,10 @@ struct expected {
 #define READ(kind_, count_, more_, has_)                                       \
     {                                                                          \
         .kind = kind_, .count = count_, .more = more_, .has = has_             \
+    }
+#define AGAIN                                                                  \
+    {                                                                          \
+        .again = true                                                          \
     }
 #define DONE(has_) READ(KIND_CHANGE, 0, false, has_)
 #define COUNT(has_) DONE("x-ms-approximate-messages-count " has_ "\n")
@@ -210,8 +215,7 @@ static const struct recording {
     struct expected expected[EXCHANGES_MAX];
 } recordings[] = {
     {"cosmos-429-then-200", 3,
-        {REFUSED(TW_BUSY, "TooManyRequests"),
-            REFUSED(TW_BUSY, "TooManyRequests"), PAGE(100, "")}},
+        {REFUSED(TW_BUSY, "TooManyRequests"), AGAIN, PAGE(100, "")}},
     {"cosmos-batch-101-operations-applied", 1, {APPLIED(101, "204 W/")}},
     {"cosmos-batch-duplicate-row-2021-applied", 1, {APPLIED(2, "204 W/")}},
     {"cosmos-batch-duplicate-row-2022-refused", 1,
@@ -221,11 +225,11 @@ static const struct recording {
             .outcome = TW_INVALID,
             .code = "InvalidDuplicateRow"}}},
     {"cosmos-batch-mixed-success", 1,
-        {APPLIED(6,
-            "204 W/\"datetime'2021-04-07T19%3A49%3A59.9545352Z'\"\n204 "
-            "\n204 W/\"datetime'2021-04-07T19%3A49%3A59.9562760Z'\"\n")}},
+        {APPLIED(
+            6, "204 W/\"datetime'2021-04-07T19%3A49%3A59.9545352Z'\"\n204 "
+               "\n204 W/\"datetime'2021-04-07T19%3A49%3A59.9562760Z'\"\n")}},
     {"cosmos-insert-all-types-and-get", 2,
-        {ENTITY(TYPES COSMOS_DATES REST), ENTITY(TYPES COSMOS_DATES REST)}},
+        {ENTITY(TYPES COSMOS_DATES REST), AGAIN}},
     {"cosmos-post-merge", 2,
         {DONE("ETag W/"), ENTITY("etag:Edm.String=two\n")}},
     {"cosmos-query-pages", 3,
@@ -242,13 +246,13 @@ static const struct recording {
         {DONE(""), REFUSED(TW_NOT_FOUND, ""),
             REFUSED(TW_BUSY, "QueueBeingDeleted")}},
     {"queue-get-four-share-receipt", 1,
-        {MESSAGES(4,
-            "fdb39e8d-fd73-4be0-a54b-ff5b473ecd48|"
-            "AgAAAAMAAAAAAAAA9EBHcVuP1QE=|message1|1\n39216381-2a62-49d8-"
-            "94ba-409cc777a033|AgAAAAMAAAAAAAAA9EBHcVuP1QE=|message2|"
-            "1\neaa398b9-eda5-4f52-9372-524f0ea29282|"
-            "AgAAAAMAAAAAAAAA9EBHcVuP1QE=|message3|1\n122258b5-c66e-4d13-"
-            "ae04-9756bd99515c|AgAAAAMAAAAAAAAA9EBHcVuP1QE=|message4|1\n")}},
+        {MESSAGES(
+            4, "fdb39e8d-fd73-4be0-a54b-ff5b473ecd48|"
+               "AgAAAAMAAAAAAAAA9EBHcVuP1QE=|message1|1\n39216381-2a62-49d8-"
+               "94ba-409cc777a033|AgAAAAMAAAAAAAAA9EBHcVuP1QE=|message2|"
+               "1\neaa398b9-eda5-4f52-9372-524f0ea29282|"
+               "AgAAAAMAAAAAAAAA9EBHcVuP1QE=|message3|1\n122258b5-c66e-4d13-"
+               "ae04-9756bd99515c|AgAAAAMAAAAAAAAA9EBHcVuP1QE=|message4|1\n")}},
     {"queue-list-pages", 2, {DONE(""), DONE("")}},
     {"queue-metadata-count", 2,
         {MESSAGES(1, "78a1568c-0c64-4e39-aca7-803372f5d20c|"
@@ -283,8 +287,7 @@ static const struct recording {
                         "AgAAAAMAAAAAAAAA0qpAQUdo1QE=||1\n")}},
     {"queue-text-unicode-and-specials", 3,
         {MESSAGES(1, "c609a6e3-da86-4c92-a6aa-32e453e8bce7|"),
-            MESSAGES(1, "|!@#$%^&*()_+`-=[]|};'\":,./?><`~漢字㒈"),
-            MESSAGES(1, "|!@#$%^&*()_+`-=[]|};'\":,./?><`~漢字㒈")}},
+            MESSAGES(1, "|!@#$%^&*()_+`-=[]|};'\":,./?><`~漢字㒈"), AGAIN}},
     {"queue-update-content", 3,
         {MESSAGES(1, "|message1|1\n"), DONE("AwAAAAMAAAAAAAAAo2FbaluP1QEBAAAA"),
             MESSAGES(1, "|new text|2\n")}},
@@ -298,8 +301,7 @@ static const struct recording {
         {MESSAGES(1, "|message1|1\n"), DONE("AwAAAAMAAAAAAAAAPQcaaluP1QEBAAAA"),
             MESSAGES(1, "|message1|2\n")}},
     {"table-400-properties-need-value", 2,
-        {REFUSED(TW_INVALID, "PropertiesNeedValue"),
-            REFUSED(TW_INVALID, "PropertiesNeedValue")}},
+        {REFUSED(TW_INVALID, "PropertiesNeedValue"), AGAIN}},
     {"table-acl-success-xml-bom", 1, {DONE("")}},
     {"table-batch-get-alone", 1,
         {APPLIED(1, "200 "
@@ -317,18 +319,15 @@ static const struct recording {
     {"table-being-deleted-30s", 3,
         {DONE(""), REFUSED(TW_BUSY, "TableBeingDeleted"), DONE("")}},
     {"table-being-deleted-60s", 4,
-        {DONE(""), REFUSED(TW_BUSY, "TableBeingDeleted"),
-            REFUSED(TW_BUSY, "TableBeingDeleted"), DONE("")}},
+        {DONE(""), REFUSED(TW_BUSY, "TableBeingDeleted"), AGAIN, DONE("")}},
     {"table-binary-value", 2,
         {ENTITY("52.845819Z'\" 2021-05-26T15:47:52.845819Z "
                 "1\nbinary:Edm.Binary=AQIDBAUGBwgJCg==\n"),
-            ENTITY("52.845819Z'\" 2021-05-26T15:47:52.845819Z "
-                   "1\nbinary:Edm.Binary=AQIDBAUGBwgJCg==\n")}},
+            AGAIN}},
     {"table-create-and-exists", 2,
         {DONE(""), REFUSED(TW_CONFLICT, "TableAlreadyExists")}},
     {"table-datetime-ticks", 4,
-        {ENTITY("datetime1:Edm.DateTime=2013-08-22T01:12:06.2608595Z\n"),
-            ENTITY("datetime1:Edm.DateTime=2013-08-22T01:12:06.2608595Z\n"),
+        {ENTITY("datetime1:Edm.DateTime=2013-08-22T01:12:06.2608595Z\n"), AGAIN,
             DONE("ETag W/"),
             ENTITY("datetime1:Edm.DateTime=2013-08-22T01:12:06."
                    "2608595Z\ndatetime2:Edm.DateTime=2020-08-22T01:12:06."
@@ -343,17 +342,15 @@ static const struct recording {
                 "Infinity\nMinDouble:Edm.Double=4.94065645841247E-"
                 "324\nMaxDouble:Edm.Double=1.7976931348623157E+308\nMaxInt64:"
                 "Edm.Int64=9223372036854775807\n")}},
-    {"table-double-nan-infinity", 2, {ENTITY(NON_FINITE), ENTITY(NON_FINITE)}},
-    {"table-empty-and-blank-values", 2, {ENTITY(BLANKS), ENTITY(BLANKS)}},
+    {"table-double-nan-infinity", 2, {ENTITY(NON_FINITE), AGAIN}},
+    {"table-empty-and-blank-values", 2, {ENTITY(BLANKS), AGAIN}},
     {"table-empty-keys-get-and-delete", 3,
         {DONE("ETag W/"),
             ENTITY("\n| W/\"datetime'2022-02-01T20%3A52%3A38.1056981Z'\" "
                    "2022-02-01T20:52:38.1056981Z 1\n"),
             DONE("")}},
     {"table-filter-every-type", 8,
-        {PAGE(1, FILTERED), PAGE(1, FILTERED), PAGE(1, FILTERED),
-            PAGE(1, FILTERED), PAGE(1, FILTERED), PAGE(1, FILTERED),
-            PAGE(1, FILTERED), PAGE(1, FILTERED)}},
+        {PAGE(1, FILTERED), AGAIN, AGAIN, AGAIN, AGAIN, AGAIN, AGAIN, AGAIN}},
     {"table-filter-or-and-precedence", 3,
         {PAGE(1, ""), PAGE(2, "IsAdmin:Edm.String=\n"), PAGE(0, "")}},
     {"table-filter-property-missing", 2, {PAGE(21, ""), PAGE(20, "")}},
@@ -369,21 +366,14 @@ static const struct recording {
                 "true\ndeceased:Edm.Boolean=false\nratio:Edm.Double=3."
                 "1\nevenratio:Edm.Double=3.0\nlarge:Edm.Int64=933311100\n" DATES
                     REST),
-            ENTITY(
-                "age:Edm.Int64=39\nsex:Edm.String=male\nmarried:Edm.Boolean="
-                "true\ndeceased:Edm.Boolean=false\nratio:Edm.Double=3."
-                "1\nevenratio:Edm.Double=3.0\nlarge:Edm.Int64=933311100\n" DATES
-                    REST)}},
+            AGAIN}},
     {"table-insert-prefer-variants", 3,
         {ENTITY("pkf9414ad|rkf9414ad "), DONE("ETag W/"),
             ENTITY("pkf9414ad|rkf9414ad ")}},
-    {"table-insert-typed-double-five", 2,
-        {ENTITY(TYPES DATES REST), ENTITY(TYPES DATES REST)}},
+    {"table-insert-typed-double-five", 2, {ENTITY(TYPES DATES REST), AGAIN}},
     {"table-int64-beyond-double", 4,
-        {ENTITY("large:Edm.Int64=1125899906842624\n"),
-            ENTITY("large:Edm.Int64=1125899906842624\n"),
-            ENTITY("large:Edm.Int64=-1125899906842625\n"),
-            ENTITY("large:Edm.Int64=-1125899906842625\n")}},
+        {ENTITY("large:Edm.Int64=1125899906842624\n"), AGAIN,
+            ENTITY("large:Edm.Int64=-1125899906842625\n"), AGAIN}},
     {"table-keys-with-quotes-url-wins", 6,
         {ENTITY("a''''b|a''''b "), DONE("ETag W/"), ENTITY("a''b|a''b "),
             DONE("ETag W/"), ENTITY("newField:Edm.String=newFieldValue\n"),
@@ -398,16 +388,14 @@ static const struct recording {
     {"table-merge-verb", 3,
         {DONE("ETag W/"), REFUSED(TW_NOT_FOUND, "ResourceNotFound"),
             REFUSED(TW_CONFLICT, "UpdateConditionNotSatisfied")}},
-    {"table-null-property-not-stored", 2,
-        {ENTITY("19.2262632Z 0\n"), ENTITY("19.2262632Z 0\n")}},
+    {"table-null-property-not-stored", 2, {ENTITY("19.2262632Z 0\n"), AGAIN}},
     {"table-query-continuation-unicode-token", 2,
         {MORE_PAGE(
              5, "partition1-ô- -'-\"-%20-%27-pk|row-ô- -''-\"-%20-%27-rk10 "),
             MORE_PAGE(9, "next "
                          "1!40!cGFydGl0aW9uMS3DtC0gLSctIi0lMjAtJTI3LXBr|1!36!"
                          "cm93LcO0LSAtJyctIi0lMjAtJTI3LXJrOA--\n")}},
-    {"table-query-filter-pages", 3,
-        {MORE_PAGE(2, ""), MORE_PAGE(2, ""), PAGE(2, "")}},
+    {"table-query-filter-pages", 3, {MORE_PAGE(2, ""), AGAIN, PAGE(2, "")}},
     {"table-query-special-characters", 5,
         {ENTITY(":@|+,$ "), ENTITY(":@|=&  "), PAGE(2, ":@|+,$ "),
             PAGE(1, "Chars:Edm.String=?'/!_^#\n"),
@@ -428,8 +416,7 @@ static const struct recording {
     {"table-unicode-surrogate-pairs", 1,
         {PAGE(1, "gb18030:Edm.String=𡬁𠻝𩂻耨")}},
     {"table-unicode-value", 3,
-        {ENTITY("Description:Edm.String=ꀕ\n"),
-            ENTITY("Description:Edm.String=ꀕ\n"),
+        {ENTITY("Description:Edm.String=ꀕ\n"), AGAIN,
             PAGE(2, "Description:Edm.String=ꀕ\n")}},
     {"table-upsert-merge-existing-and-new", 5,
         {ENTITY("pk95761b92|rk95761b92 "), DONE("ETag W/"), ENTITY(FOURTEEN),
@@ -721,14 +708,16 @@ static void check_recording(
     char *text;
     struct json *json = read_json(folder, recording->file, &text);
     const struct json *exchanges = json_get(json, "exchanges");
+    const struct expected *expected = NULL;
     size_t count = json_count(exchanges);
 
     if (count != recording->count)
         fail_msg("%s has %zu exchanges", recording->file, count);
     for (size_t i = 0; i < count; i++) {
+        if (!recording->expected[i].again)
+            expected = &recording->expected[i];
         test_case("%s, exchange %zu", recording->file, i);
-        check_exchange(json_get(json_at(exchanges, i), "response"),
-            &recording->expected[i]);
+        check_exchange(json_get(json_at(exchanges, i), "response"), expected);
     }
     json_free(json);
     mem_free(text);
