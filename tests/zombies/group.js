@@ -9,6 +9,7 @@ const http = require('http');
 const path = require('path');
 const {spawn} = require('child_process');
 const {Azsim} = require('../e2e/lib/azsim');
+const {flat} = require('../e2e/lib/jobs');
 const {AzuriteStore} = require('../e2e/lib/store_azurite');
 const {connection_string} = require('../e2e/lib/azurite');
 const {each, sleep, until, within} = require('../e2e/lib/wait');
@@ -145,13 +146,8 @@ class Group {
       },
       jobs: {
         'delete-channel': {
-          kind: 'cascade-delete', args: ['channel'], settle: '0s',
-          parent: {
-            table: 'Channels', partition_key: '{channel}', row_key: '',
-            tombstone: {Deleted: true},
-          },
-          children: [
-            {table: 'Entries', partition_key_prefix: '{channel}_'}],
+          ...flat,
+          children: [{table: 'Entries', partition_key_prefix: '{channel}_'}],
         },
       },
     };

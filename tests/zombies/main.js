@@ -34,39 +34,35 @@ const ORDER = ['bent', 'bent', 'long', 'plain', 'bent', 'real', 'bent', 'bent',
   'bent', 'bent'];
 const JUMP_MS = 20 * 60 * 1000;
 
+// overtaken: whether another took over between sleep() and wake().
+async function overtaken(group, before, stall, sleep, wake) {
+  sleep();
+  stall.stopped_us = now_us();
+  const was = await group.overtaken(before, group.limit_ms);
+  stall.woken_us = now_us();
+  await wake();
+  return was;
+}
+
+const stopped = (group, worker, before, stall) => overtaken(
+    group, before, stall, () => worker.stop(), () => worker.wake());
+
 // How a holder is made a zombie: each returns whether it was overtaken.
 const MODES = {
   // SIGSTOP, wherever it is.
-  async stopped(group, worker, before, stall) {
-    worker.stop();
-    stall.stopped_us = now_us();
-    const overtaken = await group.overtaken(before, group.limit_ms);
-    stall.woken_us = now_us();
-    worker.wake();
-    return overtaken;
-  },
+  stopped,
 
   // The same, with what it has sent not carried out until it wakes: the
   // service is slow, and keeps to the requests' own timeouts.
-  async held(group, worker, before, stall) {
-    return await until_woken('hold', group, worker, before, stall);
-  },
+  held: (...all) => until_woken('hold', ...all),
 
   // The same, but what it has sent is stuck on its way to the service, which
   // knows nothing of it until then.
-  async stuck(group, worker, before, stall) {
-    return await until_woken('stick', group, worker, before, stall);
-  },
+  stuck: (...all) => until_woken('stick', ...all),
 
   // Its renewer alone stands still: nobody renews, and its requests go on.
-  async frozen(group, worker, before, stall) {
-    worker.bend.freeze(true);
-    stall.stopped_us = now_us();
-    const overtaken = await group.overtaken(before, group.limit_ms);
-    stall.woken_us = now_us();
-    worker.bend.freeze(false);
-    return overtaken;
-  },
+  frozen: (group, worker, before, stall) => overtaken(group, before, stall,
+      () => worker.bend.freeze(true), () => worker.bend.freeze(false)),
 
   // Answers to it come late, by more than the deadline keeps back and the ledger
   // adds, so that a deadline counted from the answer would be too late; then
@@ -77,14 +73,10 @@ const MODES = {
       answer_ms: Math.round(group.visibility_ms * 0.27),
     });
     await sleep(group.visibility_ms + group.random(group.visibility_ms / 2));
-    worker.stop();
-    stall.stopped_us = now_us();
-    const overtaken = await group.overtaken(before, group.limit_ms);
-    stall.woken_us = now_us();
-    worker.wake();
+    const was = await stopped(group, worker, before, stall);
     await sleep(group.visibility_ms / 5);
     await group.azsim.control({slow_worker: -1, answer_ms: 0});
-    return overtaken;
+    return was;
   },
 
   // The machine was suspended for 20 minutes, by its own clock.
@@ -98,14 +90,9 @@ const MODES = {
   },
 
   // Its wall clock is off by 20 minutes, for a while; the service refuses.
-  async misdated(group, worker, before, stall) {
-    worker.bend.wall_ahead(group.random(2) ? JUMP_MS : -JUMP_MS);
-    stall.stopped_us = now_us();
-    const overtaken = await group.overtaken(before, group.limit_ms);
-    stall.woken_us = now_us();
-    worker.bend.wall_ahead(0);
-    return overtaken;
-  },
+  misdated: (group, worker, before, stall) => overtaken(group, before, stall,
+      () => worker.bend.wall_ahead(group.random(2) ? JUMP_MS : -JUMP_MS),
+      () => worker.bend.wall_ahead(0)),
 };
 
 // until_woken: what it sends stays at azsim's gate, it is stopped, overtaken,
@@ -115,16 +102,13 @@ async function until_woken(gate, group, worker, before, stall) {
   await group.azsim.control({[gate]: [worker.index]});
   await until('a request is at the gate', async () =>
     await group.azsim.waiting(worker.index) > 0, 5000).catch(() => {});
-  worker.stop();
-  stall.stopped_us = now_us();
-  const overtaken = await group.overtaken(before, group.limit_ms);
-  stall.woken_us = now_us();
-  if (group.random(2)) worker.wake();
-  await group.azsim.control({release: [worker.index]});
-  worker.wake();
-  return overtaken;
+  const wake = async () => {
+    if (group.random(2)) worker.wake();
+    await group.azsim.control({release: [worker.index]});
+    worker.wake();
+  };
+  return await overtaken(group, before, stall, () => worker.stop(), wake);
 }
-
 
 function options_of(words) {
   const options = {seed: crypto.randomInt(1, 1 << 30)};
@@ -270,8 +254,7 @@ async function main() {
   await each(plan(options).map((p, i) => [p, i]), GROUPS_AT_ONCE,
       async ([p, number]) => {
         try {
-          const result = await run_group(options, p, number, work);
-          results.push(result);
+          results.push(await run_group(options, p, number, work));
         } catch (error) {
           faults.push(`group ${number} (${p.kind}): ${error.stack}`);
         }

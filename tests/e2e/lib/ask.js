@@ -23,8 +23,8 @@ function request(port, method, path,
   });
 }
 
-// ask: the text of the answer of an azsim or an azsim-proxy; anything but 200 is
-// an error.
+// ask: the text of the answer of an azsim or an azsim-proxy; anything but 200
+// is an error.
 async function ask(port, method, path, body) {
   const answer = await request(port, method, path, {body});
   if (answer.status !== 200)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a person does by hand, and may get wrong on the command line, and a store
-// that cannot be used: with the exit code of product.md.
+// What a person does by hand, and may get wrong on the command line, and a
+// store that cannot be used: with the exit code of product.md.
 'use strict';
 
 const assert = require('assert');

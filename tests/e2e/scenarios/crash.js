@@ -54,9 +54,9 @@ async function killed(suite, kills, blogs) {
         const run = await suite.ended(id, 'succeeded');
         const again = deletes(made) - (blogs + 1);
         const bound = unconfirmed(made);
-        console.log(`    (seed ${seed}: clean ${clean.requests.length} requests, swept ` +
-            `${made.filter(counts).length}; ${again} deletes sent again of ` +
-            `${bound} unconfirmed; ${run.Attempt} attempts)`);
+        console.log(`    (seed ${seed}: clean ${clean.requests.length} ` +
+            `requests, swept ${made.filter(counts).length}; ${again} deletes ` +
+            `sent again of ${bound} unconfirmed; ${run.Attempt} attempts)`);
         assert.ok(again <= bound,
             `seed ${seed}: ${again} sent again, ${bound} unconfirmed`);
         // A life reads again at most from the last checkpoint: what it finds

@@ -201,16 +201,14 @@ async function judge_views(suite, {see}) {
     await shot(page, 'busy');
   });
   await seed_failing(suite);
-  await suite.judge('dashboard: failing and held', async () => {
+  await see('failing and held', async (page) => {
     await suite.store.enqueue('delete-elsewhere', {channel: 'x'}, {id: 'held'});
-    const page = await opened(browser, port);
     await sees(page, '#open', /held: store/);
     await sees(page, '#open', /cannot connect|does not respond/);
     await sees(page, '#failed', /2 ×\s*delete-small: .*refuse_above/);
     await page.click('#failed summary');
     await faultless(page);
     await shot(page, 'failing-held');
-    await page.close();
   });
   await see('texts of the ledger are texts', async (page) => {
     await sees(page, '#failed', /<script>document\.title/);

@@ -201,7 +201,7 @@ async function writers(suite, count, seconds) {
   await suite.judge('four writers while drafts are purged', async () => {
     let runs = 0, deleted = 0;
     for (const writer of all) writer.start();
-    for (const until = Date.now() + seconds * 1000; Date.now() < until; runs++) {
+    for (const end = Date.now() + seconds * 1000; Date.now() < end; runs++) {
       const {ledger} = await run(suite, 'drafts');
       deleted += ledger.EntitiesDeleted;
       assert.strictEqual(ledger.EntitiesFailed, 0);

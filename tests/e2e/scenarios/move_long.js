@@ -115,7 +115,8 @@ async function kills(suite) {
         seed: seed + i, rate: RATE, make: item, first: SIZE + i, step: WRITERS,
         numbers: numbers.filter((n) => n % WRITERS === i), allowed: [404],
       }));
-  const readers = list(READERS, (i) => new Reader(store, writers, random(seed + 10 + i)));
+  const readers = list(READERS,
+      (i) => new Reader(store, writers, random(seed + 10 + i)));
   const sum = (list, of) => list.reduce((all, one) => all + of(one), 0);
   await suite.judge(`a move of ${SIZE} entities, ${KILLS} kills`, async () => {
     await store.insert('Items', numbers.map((n) => item(n, 0)));

@@ -142,7 +142,8 @@ async function releases(suite) {
   const {store} = suite, seed = seed_of_run(), draw = random(seed);
   const client = store.client('Blogs');
   const all = list(SIZE, (n) => new Known(n));
-  const all_hold = async () => holds('Blogs', all.map((known) => known.contracted),
+  const all_hold = async () => holds('Blogs',
+      all.map((known) => known.contracted),
       bare(await store.read('Blogs'), 'TablewardExpanded'), `seed ${seed}`);
   const differing = () => all.filter((known) => known.differs);
 
