@@ -218,7 +218,7 @@ TEST(requests_are_what_the_service_expects)
 {
     static const char *const answer = EMPTY("429 Too Many Requests");
 
-    for (size_t i = 0; TEST_EACH(i, all); i++) {
+    for (enum store_call i = 0; TEST_EACH(i, all); i++) {
         bool queue = strstr(all[i].line, "/work") != NULL;
         struct bench bench;
         const char *got;
@@ -558,7 +558,7 @@ TEST(success_without_a_version_is_none)
         BARE_HEAD("200 OK") "Content-Length: 12\r\n\r\n{\"value\":[]}";
     static const char change[] = BARE_HEAD("204 No Content") "\r\n";
 
-    for (size_t i = 0; TEST_EACH(i, all); i++)
+    for (enum store_call i = 0; TEST_EACH(i, all); i++)
         expect_answered(i, all[i].write ? change : read,
             all[i].write ? TW_UNKNOWN : TW_BUSY, "it has no x-ms-version: ");
 }
