@@ -103,16 +103,6 @@ static const struct json *get(struct fixture *f, const char *path,
     return parsed(f);
 }
 
-static const struct json *get_overview(struct fixture *f)
-{
-    return get(f, "/api/overview", 200, NULL, NULL);
-}
-
-static const struct json *first_of(const struct json *all, const char *list)
-{
-    return json_at(json_get(all, list), 0);
-}
-
 /* Ask for a change of a run, and for its outcome where that comes later. */
 static unsigned change(struct fixture *f, const char *path, const char *id)
 {
@@ -131,8 +121,9 @@ static unsigned change(struct fixture *f, const char *path, const char *id)
     return request(f, "GET", "/api/outcome", "", &fake);
 }
 
-static struct ledger_run *new_run(struct fixture *f, const char *id,
-    enum ledger_state state, int64_t requested_ticks)
+static void store_run(struct fixture *f, const char *id,
+    enum ledger_state state, int64_t requested_ticks,
+    void (*more)(struct ledger_run *run))
 {
     struct ledger_run *run = workbench_football(&f->bench, id);
 
@@ -141,18 +132,9 @@ static struct ledger_run *new_run(struct fixture *f, const char *id,
     run->requested_ticks = requested_ticks;
     if (ledger_state_ended(state))
         run->finished_ticks = NOW;
-    return run;
-}
-
-static void put_run(struct fixture *f, struct ledger_run *run)
-{
+    if (more)
+        more(run);
     assert_ok(workbench_store_run(&f->bench, run));
-}
-
-static void store_run(
-    struct fixture *f, const char *id, enum ledger_state state)
-{
-    put_run(f, new_run(f, id, state, NOW));
 }
 
 static const char *text_of(const struct json *object, const char *name)
@@ -179,7 +161,7 @@ static int64_t number_of(const struct json *object, const char *name)
 
 FIXTURE_TEST(an_empty_ledger_has_queues_and_no_runs)
 {
-    const struct json *all = get_overview(f);
+    const struct json *all = get(f, "/api/overview", 200, NULL, NULL);
 
     assert_int_equal(json_count(json_get(all, "Queues")), 2);
     assert_int_equal(json_count(json_get(all, "Open")), 0);
@@ -187,72 +169,83 @@ FIXTURE_TEST(an_empty_ledger_has_queues_and_no_runs)
     assert_int_equal(number_of(json_get(all, "Counts"), "Ended"), 0);
 }
 
-/* It has deleted 100 entities, a quarter of its work, in 10 s. */
-static struct ledger_run *running(struct fixture *f)
+static void with_progress(struct ledger_run *run)
 {
-    struct ledger_run *run = new_run(f, "r1", LEDGER_RUNNING, NOW);
-
     run->share = 0.25;
     run->deleted = 100;
     run->started_ticks = NOW - 10 * TICKS_PER_S;
     run->updated_ticks = run->started_ticks + 10 * TICKS_PER_S;
-    return run;
 }
 
 FIXTURE_TEST(the_overview_has_share_rate_and_time_left)
 {
-    const struct json *shown;
+    const struct json *run;
 
-    put_run(f, running(f));
-    shown = first_of(get_overview(f), "Open");
-    assert_string_equal(text_of(shown, "Id"), "r1");
-    assert_string_equal(text_of(shown, "State"), "running");
-    assert_int_equal(number_of(shown, "Done"), 100);
-    assert_int_equal(number_of(shown, "LeftSeconds"), 30);
-    assert_true(slice_is(json_raw(json_get(shown, "Rate")), "10.00"));
+    store_run(f, "r1", LEDGER_RUNNING, NOW, with_progress);
+    run =
+        json_at(json_get(get(f, "/api/overview", 200, NULL, NULL), "Open"), 0);
+    assert_string_equal(text_of(run, "Id"), "r1");
+    assert_string_equal(text_of(run, "State"), "running");
+    assert_int_equal(number_of(run, "Done"), 100);
+    assert_int_equal(number_of(run, "LeftSeconds"), 30);
+    assert_true(slice_is(json_raw(json_get(run, "Rate")), "10.00"));
+}
+
+static void with_expired_lease(struct ledger_run *run)
+{
+    with_progress(run);
+    run->owner = slice_of("other/1");
+    run->lease_until_ticks = NOW - TICKS_PER_S;
 }
 
 FIXTURE_TEST(a_run_without_a_live_worker_is_told_apart)
 {
-    struct ledger_run *run = running(f);
-    const struct json *shown;
+    const struct json *run;
 
-    run->owner = slice_of("other/1");
-    run->lease_until_ticks = NOW - TICKS_PER_S;
-    put_run(f, run);
-    shown = first_of(get_overview(f), "Open");
-    assert_true(json_boolean(json_get(shown, "Expired")));
-    assert_null(json_get(shown, "LeftSeconds"));
+    store_run(f, "r1", LEDGER_RUNNING, NOW, with_expired_lease);
+    run =
+        json_at(json_get(get(f, "/api/overview", 200, NULL, NULL), "Open"), 0);
+    assert_true(json_boolean(json_get(run, "Expired")));
+    assert_null(json_get(run, "LeftSeconds"));
+}
+
+static void with_secrets(struct ledger_run *run)
+{
+    run->owner = slice_of("owner-secret");
+    run->operation = slice_of("operation-secret");
+    run->poison_id = slice_of("copy");
+    run->poison_receipt = slice_of("receipt-secret");
+    run->checkpoint = slice_of("checkpoint-secret");
 }
 
 FIXTURE_TEST(no_answer_lets_anybody_act_as_the_owner)
 {
     static const char *const questions[][3] = {{"/api/overview", NULL, NULL},
         {"/api/runs", "state", "failed"}, {"/api/run", "id", "r1"}};
-    struct ledger_run *run = new_run(f, "r1", LEDGER_FAILED, NOW);
 
-    run->owner = slice_of("owner-secret");
-    run->operation = slice_of("operation-secret");
-    run->poison_receipt = slice_of("receipt-secret");
-    run->checkpoint = slice_of("checkpoint-secret");
-    put_run(f, run);
+    store_run(f, "r1", LEDGER_FAILED, NOW, with_secrets);
     for (size_t i = 0; TEST_EACH(i, questions); i++) {
         (void)get(f, questions[i][0], 200, questions[i][1], questions[i][2]);
         assert_null(strstr(buf_text(&f->response.body), "secret"));
     }
 }
 
-FIXTURE_TEST(a_list_has_short_texts_and_a_run_whole_ones)
+static void with_long_texts(struct ledger_run *run)
 {
-    struct ledger_run *run = new_run(f, "r1", LEDGER_FAILED, NOW);
-    char error[4001] = "";
+    static char error[4001];
 
     memset(error, 'e', sizeof(error) - 1);
     run->error = slice_of(error);
     run->failed_entities = slice_of("a/b: why");
-    put_run(f, run);
-    assert_int_equal(
-        strlen(text_of(first_of(get_overview(f), "Failed"), "Error")), 500);
+}
+
+FIXTURE_TEST(a_list_has_short_texts_and_a_run_whole_ones)
+{
+    const struct json *list;
+
+    store_run(f, "r1", LEDGER_FAILED, NOW, with_long_texts);
+    list = json_get(get(f, "/api/overview", 200, NULL, NULL), "Failed");
+    assert_int_equal(strlen(text_of(json_at(list, 0), "Error")), 500);
     assert_int_equal(
         strlen(text_of(get(f, "/api/run", 200, "id", "r1"), "Error")), 4000);
     assert_string_equal(text_of(f->json, "FailedEntities"), "a/b: why");
@@ -270,7 +263,7 @@ FIXTURE_TEST(a_failed_run_is_shown_with_its_message)
     run->finished_ticks = NOW;
     run->poison_id = slice_of(
         workbench_put(&f->bench, BENCH_QUEUE "-poison", "{\"job\": <b>\"x\"}"));
-    put_run(f, run);
+    assert_ok(workbench_store_run(&f->bench, run));
     (void)get(f, "/api/run", 200, "id", "r1");
     assert_string_equal(text_of(f->json, "Message"), "{\"job\": <b>\"x\"}");
     assert_string_equal(text_of(f->json, "PoisonQueue"), BENCH_QUEUE "-poison");
@@ -278,11 +271,8 @@ FIXTURE_TEST(a_failed_run_is_shown_with_its_message)
 
 FIXTURE_TEST(a_message_that_is_not_found_is_said_to_be_missing)
 {
-    struct ledger_run *run = new_run(f, "r1", LEDGER_FAILED, NOW);
-
     workbench_make_queue(&f->bench, BENCH_QUEUE "-poison");
-    run->poison_id = slice_of("copy");
-    put_run(f, run);
+    store_run(f, "r1", LEDGER_FAILED, NOW, with_secrets);
     (void)get(f, "/api/run", 200, "id", "r1");
     assert_null(json_get(f->json, "Message"));
     assert_contains(text_of(f->json, "MessageError"), "not among the first");
@@ -314,8 +304,8 @@ FIXTURE_TEST(pages_have_every_run_once)
 
     for (int i = 0; i < 25; i++) {
         (void)snprintf(id, sizeof(id), "r%02d", i);
-        put_run(f, new_run(f, id, i % 5 == 0 ? LEDGER_FAILED : LEDGER_PAUSED,
-                       now - i / 3 * TICKS_PER_S));
+        store_run(f, id, i % 5 == 0 ? LEDGER_FAILED : LEDGER_PAUSED,
+            now - i / 3 * TICKS_PER_S, NULL);
     }
     fake.query[0] = (struct fake_field){"limit", "4"};
     fake.query[1] = (struct fake_field){"before", next};
@@ -339,11 +329,11 @@ FIXTURE_TEST(many_questions_cost_one_reading)
     const unsigned *calls = f->bench.calls;
     unsigned before;
 
-    (void)get_overview(f);
+    (void)get(f, "/api/overview", 200, NULL, NULL);
     before = calls[BENCH_SCAN] + calls[BENCH_OTHER];
     assert_true(before > 0);
     for (int i = 0; i < 50; i++)
-        (void)get_overview(f);
+        (void)get(f, "/api/overview", 200, NULL, NULL);
     /* A second and a half later the ledger is read again. */
     assert_true(calls[BENCH_SCAN] + calls[BENCH_OTHER] <= 3 * before);
 }
@@ -367,28 +357,29 @@ static void expect_change(struct fixture *f, const char *path, const char *id,
 
 FIXTURE_TEST(a_change_is_made_and_told)
 {
-    store_run(f, "r1", LEDGER_QUEUED);
+    store_run(f, "r1", LEDGER_QUEUED, NOW, NULL);
     expect_change(f, "/api/pause", "r1", 200, "paused");
     assert_string_equal(text_of(parsed(f), "Done"), "Run r1 is paused.");
     expect_change(f, "/api/resume", "r1", 200, "queued");
     expect_change(f, "/api/cancel", "r1", 200, "cancelled");
-    store_run(f, "r2", LEDGER_FAILED);
+    store_run(f, "r2", LEDGER_FAILED, NOW, NULL);
     expect_change(f, "/api/retry", "r2", 200, "queued");
-    store_run(f, "r3", LEDGER_FAILED);
+    store_run(f, "r3", LEDGER_FAILED, NOW, NULL);
     expect_change(f, "/api/drop", "r3", 200, "cancelled");
 }
 
 FIXTURE_TEST(a_change_is_seen_at_once)
 {
-    store_run(f, "r1", LEDGER_QUEUED);
-    (void)get_overview(f);
+    store_run(f, "r1", LEDGER_QUEUED, NOW, NULL);
+    (void)get(f, "/api/overview", 200, NULL, NULL);
     assert_int_equal(change(f, "/api/cancel", "r1"), 200);
-    assert_int_equal(json_count(json_get(get_overview(f), "Open")), 0);
+    (void)get(f, "/api/overview", 200, NULL, NULL);
+    assert_int_equal(json_count(json_get(f->json, "Open")), 0);
 }
 
 FIXTURE_TEST(a_change_that_the_state_forbids_is_a_conflict)
 {
-    store_run(f, "r1", LEDGER_QUEUED);
+    store_run(f, "r1", LEDGER_QUEUED, NOW, NULL);
     expect_change(f, "/api/retry", "r1", 409, "queued");
     expect_change(f, "/api/finish", "r1", 409, "queued");
     assert_int_equal(change(f, "/api/pause", "r0"), 404);
@@ -399,7 +390,7 @@ FIXTURE_TEST(without_the_token_nothing_is_changed)
     static const char body[] = "{\"Job\":\"" JOB "\",\"Id\":\"r1\"}";
     struct fake_request fake = fake_good;
 
-    store_run(f, "r1", LEDGER_QUEUED);
+    store_run(f, "r1", LEDGER_QUEUED, NOW, NULL);
     fake_header(&fake, "Authorization", "Bearer 0123456789abcdef-of-a-tesu");
     for (size_t i = 0; i < API_ROUTES; i++)
         if (strcmp(f->routes[i].method, "POST") == 0)

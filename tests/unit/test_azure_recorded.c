@@ -225,9 +225,9 @@ static const struct recording {
             .outcome = TW_INVALID,
             .code = "InvalidDuplicateRow"}}},
     {"cosmos-batch-mixed-success", 1,
-        {APPLIED(
-            6, "204 W/\"datetime'2021-04-07T19%3A49%3A59.9545352Z'\"\n204 "
-               "\n204 W/\"datetime'2021-04-07T19%3A49%3A59.9562760Z'\"\n")}},
+        {APPLIED(6,
+            "204 W/\"datetime'2021-04-07T19%3A49%3A59.9545352Z'\"\n204 "
+            "\n204 W/\"datetime'2021-04-07T19%3A49%3A59.9562760Z'\"\n")}},
     {"cosmos-insert-all-types-and-get", 2,
         {ENTITY(TYPES COSMOS_DATES REST), AGAIN}},
     {"cosmos-post-merge", 2,
@@ -246,13 +246,13 @@ static const struct recording {
         {DONE(""), REFUSED(TW_NOT_FOUND, ""),
             REFUSED(TW_BUSY, "QueueBeingDeleted")}},
     {"queue-get-four-share-receipt", 1,
-        {MESSAGES(
-            4, "fdb39e8d-fd73-4be0-a54b-ff5b473ecd48|"
-               "AgAAAAMAAAAAAAAA9EBHcVuP1QE=|message1|1\n39216381-2a62-49d8-"
-               "94ba-409cc777a033|AgAAAAMAAAAAAAAA9EBHcVuP1QE=|message2|"
-               "1\neaa398b9-eda5-4f52-9372-524f0ea29282|"
-               "AgAAAAMAAAAAAAAA9EBHcVuP1QE=|message3|1\n122258b5-c66e-4d13-"
-               "ae04-9756bd99515c|AgAAAAMAAAAAAAAA9EBHcVuP1QE=|message4|1\n")}},
+        {MESSAGES(4,
+            "fdb39e8d-fd73-4be0-a54b-ff5b473ecd48|"
+            "AgAAAAMAAAAAAAAA9EBHcVuP1QE=|message1|1\n39216381-2a62-49d8-"
+            "94ba-409cc777a033|AgAAAAMAAAAAAAAA9EBHcVuP1QE=|message2|"
+            "1\neaa398b9-eda5-4f52-9372-524f0ea29282|"
+            "AgAAAAMAAAAAAAAA9EBHcVuP1QE=|message3|1\n122258b5-c66e-4d13-"
+            "ae04-9756bd99515c|AgAAAAMAAAAAAAAA9EBHcVuP1QE=|message4|1\n")}},
     {"queue-list-pages", 2, {DONE(""), DONE("")}},
     {"queue-metadata-count", 2,
         {MESSAGES(1, "78a1568c-0c64-4e39-aca7-803372f5d20c|"
