@@ -1649,6 +1649,13 @@ VIRTUAL_BENCH_TEST(finish_refuses_a_run_of_another_kind)
     assert_int_equal(messages(bench), 0);
 }
 
+VIRTUAL_BENCH_TEST(finish_wakes_a_run_of_a_renamed_queue)
+{
+    strand_run(bench, LEDGER_QUEUED, "", false);
+    assert_ok(finish(bench, false));
+    assert_int_equal(workbench_count(bench, BENCH_BOUND), 1);
+}
+
 VIRTUAL_BENCH_TEST(a_run_that_is_being_cancelled_is_not_finished)
 {
     leave_running(bench);
