@@ -82,9 +82,16 @@ static enum lease_outcome take(struct fixture *f)
     return lease_acquire(&f->lease, &f->wish, &f->outcome, &f->err);
 }
 
-static void acquire(struct fixture *f)
+/* The run that was wished for last, as it is stored. */
+static struct ledger_run *read_run(struct fixture *f)
+{
+    return workbench_stored(&f->bench, JOB, f->wish.id.at);
+}
+
+static struct ledger_run *acquire(struct fixture *f)
 {
     assert_int_equal(take(f), LEASE_ACQUIRED);
+    return read_run(f);
 }
 
 static void renew(struct fixture *f)
@@ -119,12 +126,6 @@ static void take_with_message(struct fixture *f, const char *text)
         .inserted_ticks = f->taken.list[0].inserted_ticks};
     f->wish.message = &f->message;
     acquire(f);
-}
-
-/* The run that was wished for last. */
-static struct ledger_run *read_run(struct fixture *f)
-{
-    return workbench_stored(&f->bench, JOB, f->wish.id.at);
 }
 
 static void store(struct fixture *f, struct ledger_run *run)
@@ -538,10 +539,8 @@ FIXTURE_TEST(clocks_are_the_service_s_once_it_has_answered)
 /* What the ledger has may be anything. */
 FIXTURE_TEST(attempts_are_counted_up_to_the_end_of_numbers)
 {
-    struct ledger_run *run;
+    struct ledger_run *run = acquire(f);
 
-    acquire(f);
-    run = read_run(f);
     run->attempt = run->epoch = run->silent = INT32_MAX;
     run->lease_until_ticks = TICKS_1970;
     store(f, run);
@@ -692,10 +691,8 @@ FIXTURE_TEST(what_others_merge_meanwhile_stays)
 {
     struct property note = {
         slice_of("Remark"), EDM_STRING, slice_of("\"hello\"")};
-    struct ledger_run *run;
+    struct ledger_run *run = acquire(f);
 
-    acquire(f);
-    run = read_run(f);
     run->others = &note;
     run->other_count = 1;
     store(f, run);
@@ -958,10 +955,8 @@ FIXTURE_TEST(whoever_resumes_it_knows_that_its_owner_crashed)
 
 FIXTURE_TEST(what_a_newer_version_stored_is_left_alone)
 {
-    struct ledger_run *run;
+    struct ledger_run *run = acquire(f);
 
-    acquire(f);
-    run = read_run(f);
     run->state = LEDGER_QUEUED;
     run->owner = slice_of("");
     run->format = LEDGER_FORMAT + 1;
@@ -973,13 +968,14 @@ FIXTURE_TEST(what_a_newer_version_stored_is_left_alone)
 
 /* ---- a definition that changes ---- */
 
-static void attempt_begins(struct fixture *f)
+static struct ledger_run *attempt_begins(struct fixture *f)
 {
     f->bench.kind.table_job = true;
     acquire(f);
     f->lease.run.checkpoint = ledger_text(&f->lease.run, slice_of("{}"));
     f->lease.run.phase = ledger_text(&f->lease.run, slice_of("copying"));
     let_go(f);
+    return read_run(f);
 }
 
 static void expect_begun_again(struct fixture *f, const char *why)
@@ -1103,10 +1099,8 @@ FIXTURE_TEST(a_run_waits_while_its_job_is_of_another_kind)
  * out another one. */
 FIXTURE_TEST(a_run_that_ends_keeps_its_kind)
 {
-    struct ledger_run *run;
+    struct ledger_run *run = attempt_begins(f);
 
-    attempt_begins(f);
-    run = read_run(f);
     run->kind = slice_of("copy");
     run->ending = slice_of("5 failed no");
     run->epoch = 5;
@@ -1118,10 +1112,8 @@ FIXTURE_TEST(a_run_that_ends_keeps_its_kind)
 /* `run JOB --id` may continue a paused run, but not as another one. */
 FIXTURE_TEST(a_paused_run_of_another_kind_stays_paused)
 {
-    struct ledger_run *run;
+    struct ledger_run *run = attempt_begins(f);
 
-    attempt_begins(f);
-    run = read_run(f);
     run->state = LEDGER_PAUSED;
     run->kind = slice_of("copy");
     store(f, run);
