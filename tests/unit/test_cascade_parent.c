@@ -484,6 +484,20 @@ SCENE_TEST(a_blog_that_changed_is_visited_anew)
     }
 }
 
+static void take_elsewhere(struct hosted *host)
+{
+    hosted_replace(host, "Blogs", "all", "1", "\"Channel\":\"Sports\"");
+}
+
+/* It changes between its read and its delete. */
+SCENE_TEST(a_leaf_that_is_no_child_any_more_stays)
+{
+    begin_empty(CASCADE_JOB("job", "settle: 0s", RULE("Blogs", WITH_CHANNEL)));
+    scene_rows("Channels News/; Blogs all/1(Channel=News) all/2(Channel=News)");
+    script_batch(&s, "Blogs", OPERATION_DELETE, 1, 1)->before = take_elsewhere;
+    attempt(RUN_SUCCEEDED, "", "Channels; Blogs all/1");
+}
+
 /* With an empty prefix the rule would delete all likes. */
 SCENE_TEST(a_prefix_that_is_empty_for_one_blog_fails_the_run)
 {
