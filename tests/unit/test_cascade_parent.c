@@ -659,9 +659,13 @@ SCENE_TEST(keys_that_no_parent_can_have_are_told)
     /* A value that is longer than any key is refused, not cut. */
     char long_text[ENTITY_MAX_KEY_BYTES + 2] = "";
     const struct {
-        const char *configuration, *value;
-    } CASES[] = {{AT_ONCE, "a/b"}, {AT_ONCE, long_text}, {ROW_KEY, "a/b"},
-        {ROW_KEY, long_text}};
+        const char *configuration, *value, *key;
+    } CASES[] = {{AT_ONCE, "a/b", "PartitionKey"},
+        {AT_ONCE, "a\\b", "PartitionKey"}, {AT_ONCE, "a#b", "PartitionKey"},
+        {AT_ONCE, "a?b", "PartitionKey"}, {AT_ONCE, "a\tb", "PartitionKey"},
+        {AT_ONCE, "a\177b", "PartitionKey"},
+        {AT_ONCE, long_text, "PartitionKey"}, {ROW_KEY, "a/b", "RowKey"},
+        {ROW_KEY, long_text, "RowKey"}};
 
     memset(long_text, 'a', sizeof(long_text) - 1);
     for (size_t i = 0; TEST_EACH(i, CASES); i++) {
@@ -675,6 +679,7 @@ SCENE_TEST(keys_that_no_parent_can_have_are_told)
         job = &h.jobs.list[0];
         assert_int_equal(job->kind->accept(job, &args, &h.err), TW_INVALID);
         hosted_check_why(&h, "parent");
+        hosted_check_why(&h, CASES[i].key);
         assert_int_equal(
             hosted_estimate(&h, "job", CASES[i].value, &estimate), TW_INVALID);
         arena_done(&estimate.arena);
