@@ -18,13 +18,14 @@ const WAYS = ['insert', 'insert', 'delete', 'replace', 'replace', 'replace',
 class Steady {
   // make: (number, value) => an entity of the model whose Value it is;
   // numbers: those that are stored, with value 0; first: of those to come, and
-  // every `step`-th of them.
+  // every `step`-th of them; in_flight: writes at a time at most.
   constructor(client, {
     seed, rate, make, numbers = [], first, step = 1, allowed = [],
+    in_flight = IN_FLIGHT,
   }) {
-    Object.assign(this, {client, rate, make, allowed, step, number: first,
-      next: random(seed), live: [...numbers], writes: 0, refused: 0,
-      left: new Set(), failures: []});
+    Object.assign(this, {client, rate, make, allowed, step, in_flight,
+      number: first, next: random(seed), live: [...numbers], writes: 0,
+      refused: 0, left: new Set(), failures: []});
     this.stored = new Map(this.live.map((number) => [number, {value: 0}]));
   }
 
@@ -63,7 +64,7 @@ class Steady {
     const flying = new Set();
     for (let due = this.began; !this.stopped; due += 1000 / this.rate) {
       await sleep(due - Date.now());
-      if (flying.size >= IN_FLIGHT) await Promise.race(flying);
+      if (flying.size >= this.in_flight) await Promise.race(flying);
       const write = this.#one().catch((error) => this.failures.push(error))
           .finally(() => flying.delete(write));
       flying.add(write);

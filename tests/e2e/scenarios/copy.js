@@ -131,7 +131,7 @@ async function copies(suite) {
 // writer_of: one that writes posts from 10,000 times `share` on; the month of
 // each changes with its value.
 const writer_of = (front, seed, share) => new Steady(front.client('Posts'), {
-  seed, rate: 25, first: 10000 * share,
+  seed, rate: 25, in_flight: 1, first: 10000 * share,
   make: (number, value) => post(number, 1 + (number + value) % 12, value),
 }).start();
 

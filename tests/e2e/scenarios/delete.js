@@ -195,7 +195,8 @@ async function writers(suite, count, seconds) {
   const client = (await suite.store.front(['Blogs'])).client('Blogs');
   const seed = seed_of_run();
   const all = [0, 1, 2, 3].map((i) => new Steady(client, {
-    seed: seed + i, rate: 40, make, first: count + i, step: 4, allowed: [404],
+    seed: seed + i, rate: 40, in_flight: 1, make, first: count + i, step: 4,
+    allowed: [404],
     numbers: list(count, (n) => n).filter((n) => n % 4 === i),
   }));
   await suite.judge('four writers while drafts are purged', async () => {

@@ -121,7 +121,8 @@ async function beside_writers(suite) {
       async () => {
         const writers = [0, 1, 2, 3].map((n) => new Steady(
             front.client('Items'), {seed: 21 + n, first: 10000 * (n + 1),
-              rate: 60, make: item, allowed: [404, 412]}).start());
+              rate: 40, in_flight: 1, make: item, allowed: [404, 412]})
+            .start());
         await run(suite, 'everything');
         await Promise.all(writers.map((writer) => writer.stop()));
         assert.ok(writers.every((writer) => writer.writes > 0), 'no writes');
