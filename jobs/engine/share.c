@@ -172,28 +172,24 @@ static bool find_key(
     struct share *share, struct slice from, bool *ret_found, struct slice *ret)
 {
     struct scan_request request = request_from(share, from);
-    struct page pages[2];
-    struct page *page = &pages[0];
+    struct page page;
     struct err ignored;
     bool good = true;
 
-    page_init(&pages[0]);
-    page_init(&pages[1]);
+    page_init(&page);
     do {
         good = share->requests++ < SHARE_MAX_REQUESTS &&
                !run_stopping(share->spec->run) &&
                call_scan(share->request_pool, share->spec->store, &request,
-                   page, &ignored) == TW_OK;
-        *ret_found = good && page->count > 0;
-        request.from = page->next;
+                   &page, &ignored) == TW_OK;
+        *ret_found = good && page.count > 0;
+        request.from = page.next;
         if (*ret_found) {
             mem_free_slice(ret);
-            *ret = mem_slice(key_of(share, &page->entities[0]));
+            *ret = mem_slice(key_of(share, &page.entities[0]));
         }
-        page = page == &pages[0] ? &pages[1] : &pages[0];
     } while (good && !*ret_found && request.from.more);
-    page_done(&pages[0]);
-    page_done(&pages[1]);
+    page_done(&page);
     return good;
 }
 

@@ -136,7 +136,7 @@ static const struct step {
     const char *name; /* how its error texts begin */
     bool write;
     const char *line, *last; /* the first line and the body of the request */
-} all[CALLS] = {
+} all[STORE_CALLS] = {
     [CALL_CREATE_TABLE] = {"create table Blogs", true,
         "POST /acct/Tables?timeout=30 HTTP/1.1\r\n",
         "\r\n\r\n{\"TableName\":\"Blogs\"}"},
@@ -404,7 +404,7 @@ TEST(every_operation_takes_an_answer_alike)
 
     for (size_t i = 0; TEST_EACH(i, cases); i++) {
         test_case("%s", cases[i].name);
-        for (enum store_call j = 0; j < CALLS; j++)
+        for (enum store_call j = 0; j < STORE_CALLS; j++)
             expect_answered(j, cases[i].answer,
                 all[j].write ? cases[i].write : cases[i].read, cases[i].says);
     }

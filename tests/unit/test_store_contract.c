@@ -17,6 +17,7 @@ static struct {
     unsigned top;
     size_t max_bytes;
     char from[16], key[16];
+    bool loses_page; /* it fails when the page has been filled */
 } seen;
 
 static enum tw_err see(struct interposed *self, struct exchange *exchange,
@@ -34,7 +35,7 @@ static enum tw_err see(struct interposed *self, struct exchange *exchange,
             .partition_key =
                 arena_format(&request->page->arena, "page%u", seen.calls),
             .more = true};
-        return TW_OK;
+        return seen.loses_page ? TW_UNKNOWN : TW_OK;
     case CALL_GET:
         memset(arena_alloc(&request->page->arena, 64), '#', 64);
         snprintf(seen.key, sizeof(seen.key), "%.*s",
@@ -271,7 +272,7 @@ FIXTURE_TEST(no_call_starts_after_the_deadline)
 
     deadline_init(&deadline, PLATFORM_NEVER, 1000);
     deadline_close(&deadline);
-    for (enum store_call which = 0; which < CALLS; which++) {
+    for (enum store_call which = 0; which < STORE_CALLS; which++) {
         exchange.deadline = &deadline;
         assert_int_equal(call(which), TW_STOPPED);
         assert_int_equal(exchange.sent_ms, 0);
@@ -286,7 +287,7 @@ FIXTURE_TEST(no_call_starts_after_the_deadline)
 
 FIXTURE_TEST(a_store_open_for_reading_only_is_not_changed)
 {
-    static const char *const refused[CALLS] = {
+    static const char *const refused[STORE_CALLS] = {
         [CALL_BATCH] = "an entity cannot be written",
         [CALL_CREATE_TABLE] = "a table cannot be created",
         [CALL_QUEUE_CREATE] = "a queue cannot be created",
@@ -297,7 +298,7 @@ FIXTURE_TEST(a_store_open_for_reading_only_is_not_changed)
     };
 
     store->read_only = true;
-    for (enum store_call which = 0; which < CALLS; which++) {
+    for (enum store_call which = 0; which < STORE_CALLS; which++) {
         unsigned calls = seen.calls;
         enum tw_err code = call(which);
 
@@ -347,6 +348,35 @@ FIXTURE_TEST(scan_goes_on_from_its_own_page)
     request.from.more = false;
     assert_ok(store_scan(store, &exchange, &request, &page));
     assert_string_equal(seen.from, "");
+}
+
+/* The page is the request's too where a store stands in front of another. */
+static enum tw_err send_on(struct interposed *self,
+    struct exchange *exchange_there, const struct store_request *request)
+{
+    enum tw_err outcome = request_send(self->inner, exchange_there, request);
+
+    return seen.loses_page ? TW_UNKNOWN : outcome;
+}
+
+FIXTURE_TEST(scan_that_failed_can_be_made_again_from_its_own_page)
+{
+    struct scan_request request = {.table = "Blogs"};
+    struct interposed ahead;
+
+    interposed_init(&ahead, "ahead", store, send_on);
+    assert_ok(store_scan(&ahead.store, &exchange, &request, &page));
+    request.from = page.next;
+    for (unsigned i = 0; i < 4; i++) {
+        struct store *at = i % 2 == 0 ? store : &ahead.store;
+
+        seen.loses_page = i < 3;
+        assert_int_equal(store_scan(at, &exchange, &request, &page),
+            seen.loses_page ? TW_UNKNOWN : TW_OK);
+        assert_string_equal(seen.from, "page1");
+        assert_int_equal(page.next.more, !seen.loses_page);
+    }
+    assert_true(slice_is(page.next.partition_key, "page5"));
 }
 
 FIXTURE_TEST(scan_refuses_what_no_service_takes)

@@ -275,7 +275,7 @@ struct scan *table_command_scan(struct table_command *command)
 
 struct listing {
     struct store *store;
-    struct continuation from; /* a copy, because a failed request clears page */
+    struct continuation from;
     struct page page;
 };
 
@@ -300,9 +300,6 @@ static const char **add_names(struct table_command *command,
     const struct page *page = &listing->page;
 
     listing->from = page->next;
-    listing->from.partition_key =
-        arena_copy(&command->arena, page->next.partition_key);
-    listing->from.row_key = arena_copy(&command->arena, page->next.row_key);
     names = mem_resize(names, (*count + page->count) * sizeof(*names));
     for (size_t i = 0; i < page->count; i++) {
         struct slice name = page->entities[i].partition_key;

@@ -277,18 +277,15 @@ static enum tw_err read_rows(
     struct retry_call call;
     struct page page;
     enum tw_err outcome;
-    /* Only page 1 can be retried, because a failed request loses page.next. */
-    bool first = true;
 
     page_init(&page);
     l->row_count = l->closed_count = 0;
     do {
         call = retry_call(deadline, RETRY_BUSY_MS, 0);
-        do {
-            scan.from = page.next;
+        scan.from = page.next;
+        do
             outcome = store_scan(store, &call.exchange, &scan, &page);
-        } while (first && retry_call_again(&call, outcome));
-        first = false;
+        while (retry_call_again(&call, outcome));
         for (size_t i = 0; outcome == TW_OK && i < page.count; i++)
             add_row(l, &page.entities[i]);
     } while (outcome == TW_OK && page.next.more);

@@ -73,14 +73,13 @@ static enum walk_step next_job(struct walk *walk, struct err *err)
 static enum walk_step read_rows(struct walk *walk, struct err *err)
 {
     struct retry_call call = retry_call(walk->deadline, RETRY_BUSY_MS, 0);
-    bool first = !walk->page.next.more; /* only page 1 can be retried: a failed
-                                           request loses page.next */
+    struct continuation from = walk->page.next;
     enum tw_err outcome;
 
     do
-        outcome = ledger_scan_index(walk->store, &call.exchange, &walk->scan,
-            walk->page.next, &walk->page);
-    while (first && retry_call_again(&call, outcome));
+        outcome = ledger_scan_index(
+            walk->store, &call.exchange, &walk->scan, from, &walk->page);
+    while (retry_call_again(&call, outcome));
     if (outcome == TW_NOT_FOUND)
         return end(walk);
     if (outcome != TW_OK)

@@ -34,12 +34,14 @@ void page_init(struct page *page)
 {
     *page = (struct page){0};
     arena_init(&page->arena);
+    arena_init_small(&page->next_arena);
     buf_init(&page->body, 0);
 }
 
 void page_done(struct page *page)
 {
     arena_done(&page->arena);
+    arena_done(&page->next_arena);
     buf_done(&page->body);
     page_init(page);
 }
@@ -365,8 +367,6 @@ enum tw_err store_create_table(
         store->ops->create_table(store, exchange, table));
 }
 
-/* Returns a copy in arena, because the texts of `from` may live in the page
- * that is cleared next. */
 static struct continuation keep(struct continuation from, struct arena *arena)
 {
     if (!from.more)
@@ -413,25 +413,54 @@ static enum tw_err check_goes_on(const char *what,
         what);
 }
 
+/* Empty the page for a request whose `from` may have its texts in *ret_held. */
+static void begin_page(
+    struct page *page, struct continuation *from, struct arena *ret_held)
+{
+    if (!from->more)
+        *from = (struct continuation){.more = false};
+    *ret_held = page->next_arena;
+    arena_init_small(&page->next_arena);
+    page_clear(page);
+}
+
+/* The texts of the page's former `next`, in held, are needed as long as the
+ * request may be made again. */
+static enum tw_err end_page(struct page *page, struct arena *held,
+    const char *what, const struct continuation *from, enum tw_err outcome,
+    struct err *err)
+{
+    struct arena arena;
+
+    if (outcome == TW_OK)
+        outcome = check_goes_on(what, from, page, err);
+    if (outcome == TW_OK) {
+        arena_done(held);
+        arena_init_small(&arena);
+        page->next = keep(page->next, &arena);
+    } else {
+        arena = *held;
+        page->next = (struct continuation){.more = false};
+    }
+    arena_done(&page->next_arena);
+    page->next_arena = arena;
+    return outcome;
+}
+
 enum tw_err store_list_tables(struct store *store, struct exchange *exchange,
     struct continuation from, struct page *ret)
 {
     enum tw_err result = begin(exchange);
-    struct arena arena;
+    struct arena held;
 
     if (result == TW_OK)
         result = may_send(store, METER_LIST_TABLES, exchange, NULL);
     if (result != TW_OK)
         return result;
-    arena_init(&arena);
-    from = keep(from, &arena);
-    page_clear(ret);
+    begin_page(ret, &from, &held);
     result = note_outcome(store, METER_LIST_TABLES, exchange,
         store->ops->list_tables(store, exchange, from, ret));
-    if (result == TW_OK)
-        result = check_goes_on("list tables", &from, ret, &exchange->err);
-    arena_done(&arena);
-    return result;
+    return end_page(ret, &held, "list tables", &from, result, &exchange->err);
 }
 
 static enum tw_err check_select(
@@ -462,7 +491,7 @@ enum tw_err store_scan(struct store *store, struct exchange *exchange,
 {
     struct scan_request whole = *request;
     enum tw_err result = begin_table(exchange, request->table);
-    struct arena arena;
+    struct arena held;
 
     if (result == TW_OK)
         result =
@@ -481,16 +510,11 @@ enum tw_err store_scan(struct store *store, struct exchange *exchange,
         whole.follows = follow;
         whole.context = (void *)(uintptr_t)request;
     }
-    arena_init(&arena);
-    whole.from = keep(request->from, &arena);
-    page_clear(ret);
+    begin_page(ret, &whole.from, &held);
     result = note_outcome(store, METER_SCAN, exchange,
         store->ops->scan(store, exchange, &whole, ret));
-    if (result == TW_OK)
-        result =
-            check_goes_on(request->table, &whole.from, ret, &exchange->err);
-    arena_done(&arena);
-    return result;
+    return end_page(
+        ret, &held, request->table, &whole.from, result, &exchange->err);
 }
 
 static enum tw_err check_keys(

@@ -173,7 +173,11 @@ struct page {
     struct buf body;    /* the response body, into which entities may point */
     struct entity *entities;
     size_t count;             /* may be 0 though next.more is set */
-    struct continuation next; /* a scan ends only when !next.more */
+    struct continuation next; /* a scan ends only when !next.more. Its texts
+                                 live until the page is filled by a request that
+                                 succeeds, so that one that fails can be made
+                                 again with the same `from` */
+    struct arena next_arena;  /* store.c's: memory of next */
 };
 void page_init(struct page *page);
 void page_done(struct page *page);
