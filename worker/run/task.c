@@ -164,8 +164,11 @@ static void do_request(const struct doing *doing,
     wish.message = message;
     attempt_run(doing->environment, doing->task->definition, &wish,
         &request->args, &report->result);
-    if (report->result.end == ATTEMPT_REFUSED)
-        poison(doing, message, request->job, report->result.err.text, report);
+    if (report->result.end == ATTEMPT_REFUSED) {
+        const struct err why = report->result.err; /* poison() writes it */
+
+        poison(doing, message, request->job, why.text, report);
+    }
 }
 
 /* Context of the ledger change in hold_unknown(). */
