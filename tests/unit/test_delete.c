@@ -29,8 +29,8 @@ static const char JOBS[] =
 static struct job_estimate estimate;
 
 static struct hosted h;
-static struct faulty faulty; /* in front of its store */
-static void (*meddle)(void); /* called before the first batch */
+static struct faulty faulty; /* wraps the store of h */
+static void (*meddle)(void); /* called once, before the next batch */
 
 static void before_batch(void *ctx, const struct batch *batch)
 {
@@ -59,8 +59,8 @@ static int tear_down(void **state)
 
 #define FIXTURE_TEST(name) TEST_IN(name, set_up, tear_down)
 
-/* With the Int32 property N; keys are PartitionKey/RowKey, separated by
- * blanks. */
+/* Inserts an entity into Blogs for each key in `keys`, with the Int32 property
+ * N = n. A key is PartitionKey/RowKey; blanks separate the keys. */
 static void put(const char *keys, int n)
 {
     char *properties = mem_format("\"N\":%d", n);
@@ -75,7 +75,8 @@ static void put(const char *keys, int n)
     mem_free(properties);
 }
 
-/* One attempt, which ends like that and leaves these blogs. */
+/* Makes one attempt of the job with the argument. Fails unless the attempt ends
+ * as `wanted` and Blogs then has exactly the keys in `left`. */
 static void attempt_at(const char *job, const char *argument,
     enum run_end wanted, const char *left)
 {
@@ -176,7 +177,7 @@ FIXTURE_TEST(an_argument_that_can_select_nothing_right_is_refused)
         h.err.text, "row_key_prefix is empty here: it would select everything");
 }
 
-/* ---- what goes ---- */
+/* ---- what is deleted ---- */
 
 FIXTURE_TEST(what_is_selected_goes_and_nothing_else)
 {
@@ -243,7 +244,7 @@ FIXTURE_TEST(a_table_is_emptied_in_full_batches)
     assert_int_equal(faulty.calls[CALL_BATCH], 25);
 }
 
-/* ---- others write meanwhile ---- */
+/* ---- other writers change entities meanwhile ---- */
 
 static void change_some(void)
 {
@@ -264,8 +265,8 @@ FIXTURE_TEST(what_changed_goes_only_where_it_is_still_selected)
 
 /* ---- what fails ---- */
 
-/* The batches from the first_fault-th to the last_fault-th meet the fault, the
- * first one since fail_batches() being number 0. */
+/* Batches number first_fault to last_fault meet batch_fault. The first batch
+ * after fail_batches() has number 0. */
 static enum fault batch_fault;
 static unsigned first_fault, last_fault;
 
@@ -302,7 +303,8 @@ FIXTURE_TEST(an_outage_within_the_pass_is_one)
     purge(RUN_SUCCEEDED, "");
 }
 
-/* So many entities b00000 ... in p, of which that one can never be deleted. */
+/* Fills partition p with `count` entities b00000, b00001, ... The store refuses
+ * each delete of the entity with this RowKey. */
 static void fill_with_refused(unsigned count, const char *row_key)
 {
     hosted_fill(&h, "Blogs", "p", count);
@@ -346,7 +348,7 @@ FIXTURE_TEST(a_run_that_failed_begins_with_the_first_key_when_retried)
     assert_int_equal(h.passes, 2);
 }
 
-/* ---- attempts end anywhere ---- */
+/* ---- attempts that end at any request ---- */
 
 FIXTURE_TEST(whoever_goes_on_does_not_read_what_is_gone)
 {

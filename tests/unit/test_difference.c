@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The difference of two sides: there is none if both have the same entities, in
- * any order; otherwise only few entities must be read again.
+ * The difference of two sides. There is none if both sides have the same
+ * entities, in any order. Otherwise it locates the entities that differ, and
+ * few others.
  */
 #include <stdio.h>
 
@@ -62,7 +63,7 @@ TEST(two_sides_are_equal_in_any_order)
 TEST(what_differs_is_located)
 {
     static const struct {
-        const char *name, *expected, *found; /* NULL: not at all */
+        const char *name, *expected, *found; /* NULL: not on this side */
     } cases[] = {{"missing", "first", NULL}, {"left over", NULL, "first"},
         {"another value", "first", "second"}};
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which open runs a drain waits for, and which it names. */
+/* Which open runs a drain waits for, and which open runs it names. */
 #include "tests/support/test.h"
 #include "tests/support/workbench.h"
 
@@ -30,7 +30,8 @@ static void stored(struct workbench *bench, const char *id,
     assert_ok(workbench_store_run(bench, run));
 }
 
-/* An entity as somebody else has written it, with a Format above 0. */
+/* Writes an entity as another program would write it. format above 0: with this
+ * Format and a state. */
 static void write_entity(struct workbench *bench, const char *partition_key,
     const char *row_key, int32_t format)
 {
@@ -70,7 +71,8 @@ BENCH_TEST(without_runs_nothing_is_left)
     check(bench, false, true, 0, "");
 }
 
-/* Held, paused, and a following run between two rounds. */
+/* The runs are a paused run, a following run between two rounds, and a held
+ * run. */
 BENCH_TEST(runs_that_no_worker_goes_on_with_are_named)
 {
     stored(bench, "a", LEDGER_PAUSED, NULL, NULL);
@@ -81,7 +83,8 @@ BENCH_TEST(runs_that_no_worker_goes_on_with_are_named)
             "/c is waiting for definition");
 }
 
-/* Its message comes again for as long as there is no newer worker. */
+/* No worker of this version can continue the run. Its message becomes visible
+ * again until a newer worker receives it. */
 BENCH_TEST(a_run_of_a_newer_version_is_named)
 {
     write_entity(bench, JOB, "!open!a", 0);
@@ -89,7 +92,8 @@ BENCH_TEST(a_run_of_a_newer_version_is_named)
     check(bench, false, true, 1, JOB "/a is in a state of a newer version");
 }
 
-/* No worker of this configuration takes it, whatever the run waits for. */
+/* No worker of this configuration receives messages of the run's queue,
+ * whatever the run waits for. */
 BENCH_TEST(a_run_of_a_queue_that_is_not_served_is_named)
 {
     struct ledger_run *run = new_run(bench, "a", LEDGER_WAITING);
@@ -103,7 +107,8 @@ BENCH_TEST(a_run_of_a_queue_that_is_not_served_is_named)
             " with `tableward resume a`");
 }
 
-/* One that is to finish is waited for, as is one that settles. */
+/* The drain waits for a run that `finish` has asked to finish, and for a run
+ * that waits to settle. */
 BENCH_TEST(runs_that_go_on_are_waited_for)
 {
     stored(bench, "a", LEDGER_PAUSED, NULL, NULL);
@@ -127,8 +132,8 @@ static void stored_with_queue(struct workbench *bench, const char *id,
     assert_ok(workbench_store_run(bench, run));
 }
 
-/* `enqueue` or `resume` was killed before it put the message. The drain ended
- * as if all were done. */
+/* `enqueue` or `resume` was killed before it put the message. Earlier, the
+ * drain then ended as if no run were left. */
 BENCH_TEST(without_any_message_a_run_that_needs_one_is_named)
 {
     int64_t now = platform_wall_ticks();
@@ -136,7 +141,7 @@ BENCH_TEST(without_any_message_a_run_that_needs_one_is_named)
     stored_with_queue(bench, "a", LEDGER_QUEUED, 0);
     stored_with_queue(bench, "b", LEDGER_RUNNING, now - 60 * TICKS_PER_S);
     stored_with_queue(bench, "c", LEDGER_RUNNING, now + 60 * TICKS_PER_S);
-    stored(bench, "d", LEDGER_QUEUED, NULL, NULL); /* of the command `run` */
+    stored(bench, "d", LEDGER_QUEUED, NULL, NULL); /* by `run`: no queue */
     check(bench, true, false, 2,
         JOB "/a is queued: its queue has no message of it, and a worker finds "
             "it later, " JOB
@@ -145,8 +150,8 @@ BENCH_TEST(without_any_message_a_run_that_needs_one_is_named)
     check(bench, false, false, 0, "");
 }
 
-/* The index still lists a run that has ended since, or that is gone; and what
- * begins with another character than a letter is no job. */
+/* The index may still list a run that has ended or was deleted. A partition
+ * whose name does not begin with a small letter is no job's. */
 BENCH_TEST(what_has_ended_since_is_not_waited_for)
 {
     stored(bench, "a", LEDGER_FAILED, NULL, NULL);

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: if any request of a run is refused, gets no response or is the last one
- * of a killed worker, the next attempt ends the run as one undisturbed run
- * would; and a dry run or a verification reports a request that is refused.
+ * Goal: one request of a run is refused, gets no response, or is the last
+ * request of a killed worker. Then the next attempt ends the run as an
+ * undisturbed run would end. A dry run or a verification reports a request that
+ * is refused.
  *
- * A play is a few tables and a job. It is played undisturbed once; then once
- * for each of its requests and each act that can happen to that request, and
- * once for each call of stopping() and of phase().
+ * A play (struct play) is a job and the tables that it works on. The test
+ * carries out each play once undisturbed. Then it repeats the play for each
+ * request and each act that can happen to this request, and once for each call
+ * of stopping() and of phase().
  */
 #include "tests/support/scene.h"
 #include "tests/support/test.h"
@@ -31,7 +33,7 @@ struct play {
     void (*fill)(void);
     const char *tables[TABLES_MAX]; /* tables to compare; NULL at the end */
     enum run_finish finish;
-    bool verified; /* what it fills can be verified */
+    bool verified; /* verify accepts the tables that fill() has filled */
 };
 
 enum act {
@@ -138,8 +140,8 @@ static void dump_entity(
         const struct property *property = &entity->properties[i];
         struct slice text;
 
-        /* Properties of tableward have ETags and times, which differ from play
-         * to play. */
+        /* The values of Tableward's own properties contain ETags and times,
+         * which differ each time. */
         if ((property->name.len >= 9 &&
                 memcmp(property->name.at, "Tableward", 9) == 0) ||
             slice_is(property->name, "AppliedAt"))
@@ -152,7 +154,7 @@ static void dump_entity(
     buf_add_char(to, '\n');
 }
 
-/* All entities of its tables as text. Owned. */
+/* Returns all entities of the play's tables as text. Owned. */
 static char *dump(const struct play *play)
 {
     struct buf text;
@@ -183,7 +185,7 @@ static bool is_over(enum run_end end)
     return end == RUN_SUCCEEDED || end == RUN_FAILED;
 }
 
-/* Check how the attempt ended, after the act has happened in it. */
+/* Fails unless the attempt in which the act happened ended as it should. */
 static void check_end(enum run_end end)
 {
     static const enum run_end WANTED[ACTS] = {[REFUSE] = RUN_OUTAGE,
@@ -200,8 +202,8 @@ static void check_end(enum run_end end)
         fail_msg("%s at %u: it does not say why", ACT_NAMES[act], at);
 }
 
-/* Go on to the end of the run. Returns the number of requests, of calls of
- * stopping() or of phases. */
+/* Makes attempts until the run has ended; it must succeed. Returns the number
+ * of requests; for STOP, of calls of stopping(); for NO_PHASE, of phases. */
 static unsigned play_out(const struct play *play)
 {
     enum run_end end = RUN_STOPPED;
@@ -251,7 +253,7 @@ static void check_verified(const struct play *play)
     quiet = false;
 }
 
-/* The tables are as after an undisturbed run. */
+/* Fails unless the tables are the same as after an undisturbed run. */
 static void check_left(const struct play *play, const char *wanted)
 {
     char *is = dump(play);
@@ -262,7 +264,8 @@ static void check_left(const struct play *play, const char *wanted)
     mem_free(is);
 }
 
-/* What an undisturbed run leaves. Owned. */
+/* Makes an undisturbed run and returns the tables that it leaves as text.
+ * Owned. *ret: the number that play_out() returned. */
 static char *undisturbed(const struct play *play, enum act what, unsigned *ret)
 {
     char *left;
@@ -275,8 +278,8 @@ static char *undisturbed(const struct play *play, enum act what, unsigned *ret)
     return left;
 }
 
-/* Whatever act happens to whatever request, the tables are the same in the
- * end. */
+/* Repeats the play and lets the act happen to another request each time. The
+ * tables must always be the same in the end. */
 static void play_all(const struct play *play, enum act what)
 {
     unsigned count;
@@ -295,8 +298,8 @@ static void play_all(const struct play *play, enum act what)
 
 /* ---- damaged checkpoints ---- */
 
-/* Replace the n-th value of a JSON text by a value of another type. False:
- * there is no n-th value. */
+/* Replaces the n-th value (from 0) of a JSON text by a value of another type.
+ * Returns false if there is no n-th value. */
 static bool damage(char **text, unsigned n)
 {
     const char *value = *text, *end;
@@ -323,7 +326,8 @@ static bool damage(char **text, unsigned n)
     return true;
 }
 
-/* Stop the run at the n-th call of stopping(). False: there are fewer calls. */
+/* Stops the run at the n-th call of stopping(). Returns false if there are
+ * fewer calls. */
 static bool stop_at(const struct play *play, unsigned n)
 {
     h.stop_after = n;
@@ -333,8 +337,8 @@ static bool stop_at(const struct play *play, unsigned n)
     return true;
 }
 
-/* Whatever damage the ledger's Checkpoint has, the tables are the same in the
- * end. */
+/* Repeats the play and damages another value of the ledger's Checkpoint each
+ * time. The tables must always be the same in the end. */
 static void damage_each(const struct play *play)
 {
     unsigned count;
@@ -360,7 +364,7 @@ static void damage_each(const struct play *play)
     mem_free(wanted);
 }
 
-/* ---- reading ---- */
+/* ---- dry runs and verifications ---- */
 
 static enum tw_err estimate(const struct play *play)
 {
@@ -380,8 +384,8 @@ static enum tw_err verify(const struct play *play)
     return outcome;
 }
 
-/* Refuse each request in turn: the dry run or verification ends with that
- * outcome, and writes nothing. */
+/* Refuses each request in turn. The dry run or verification must end with
+ * TW_REFUSED and write nothing. */
 static void refuse_each(
     const struct play *play, enum tw_err (*read)(const struct play *play))
 {
@@ -417,8 +421,8 @@ static void fill_blogs(void)
     hosted_put(&h, "Blogs", "b", "1", "\"N\":3");
 }
 
-/* Copies that an earlier run left: one without a source, one whose source has
- * another key now, and one that is stale. */
+/* Fills the tables with copies that an earlier run made: one has no source any
+ * more, the source of one now gives another key, and one is out of date. */
 static void fill_stale_copies(void)
 {
     fill_blogs();
@@ -470,8 +474,8 @@ static void fill_cascade(void)
                     "Months x_1/1(Channel=x) y_1/1(Channel=y)");
 }
 
-/* A parent with a tombstone that was not removed, and children without a
- * parent. */
+/* Fills the tables with what a failed cascade left: a parent that still has its
+ * tombstone, and children without a parent. */
 static void fill_left(void)
 {
     fill_cascade();
@@ -480,7 +484,7 @@ static void fill_left(void)
                     "Months x_2_1/1(Channel=x_2)");
 }
 
-/* One of kind: cascade-delete, with a rule of each shape. */
+/* A job of kind cascade-delete with a rule of each shape. */
 #define CASCADE(options)                                                       \
     CASCADE_JOB("d", options,                                                  \
         RULES(RULE_WITH("Blogs", BY_CHANNEL, RULE("Comments", BY_PREFIX)),     \
@@ -504,7 +508,7 @@ static const struct play PLAYS[] = {
         .fill = fill_blogs,
         .tables = {"Blogs", "Copies", "TablewardRuns"},
         .verified = true},
-    {.name = "a copy that is finished", /* by `finish`; it follows */
+    {.name = "a copy that is finished", /* a following run that `finish` ends */
         .jobs = "c: {kind: copy, follow: true, from: {table: Blogs}, to: "
                 "{table: Copies}}\n",
         .job = "c",

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the embedded store guarantees beyond store.h: for its file, a faulty
- * disk, other processes and many threads. The disk fails by the functions
- * pwrite64, fdatasync and pread64 of this program, which libsqlite3 calls in
- * place of libc's.
+ * disk, other processes and many threads. This program defines pwrite64,
+ * fdatasync and pread64 itself, and libsqlite3 calls them in place of libc's.
+ * So the test can make the disk fail.
  */
 #include "tests/support/child.h"
 #include "tests/support/fixture.h"
@@ -35,7 +35,7 @@
 
 /* ---- the disk ---- */
 
-/* disk_full: writes fail with ENOSPC; disk_loses: fdatasync with EIO. */
+/* disk_full: writes fail with ENOSPC. disk_loses: fdatasync fails with EIO. */
 static _Atomic bool disk_full, disk_loses;
 static _Atomic int64_t sync_ms; /* duration of one fdatasync */
 static _Atomic unsigned long syncs, read_bytes;
@@ -70,7 +70,7 @@ int fdatasync(int fd)
 
 /* ---- helpers ---- */
 
-/* A store in a new file with a fixture in it. */
+/* Opens a store in a new file and sets up the fixture with this store. */
 static void begin(struct fixture *f)
 {
     store_file_remove(PATH);
@@ -82,7 +82,7 @@ static void begin_in_memory(struct fixture *f)
     fixture_init(f, store_file_open(":memory:"));
 }
 
-/* Close the store and open its file again. */
+/* Closes the store and opens its file again. */
 static void reopen(struct fixture *f)
 {
     store_close(f->store);
@@ -98,7 +98,8 @@ static void end(struct fixture *f)
 TEST_FIXTURE(file, struct fixture, begin, end)
 TEST_FIXTURE(memory, struct fixture, begin_in_memory, end)
 
-/* A test with a store in a new file, or in memory. */
+/* STORE_TEST: a test with a store in a new file. MEMORY_TEST: a test with a
+ * store in memory. */
 #define STORE_TEST(name)                                                       \
     TEST_WITH(name, file_set_up, file_tear_down, struct fixture *f)
 #define MEMORY_TEST(name)                                                      \
@@ -125,7 +126,7 @@ static enum tw_err insert(
 
 #define LONG_BYTES 30000
 
-/* The JSON of a property with a long text. */
+/* Returns the JSON of a property with a long text. */
 static const char *long_text(struct fixture *f, const char *name)
 {
     return arena_format(&f->arena, "\"%s\":\"%0*d\"", name, LONG_BYTES, 0).at;
@@ -237,7 +238,9 @@ TEST(path_is_no_uri)
     assert_int_equal(unlink("file:odd?mode=memory.db"), 0);
 }
 
-/* As a user other than root, whom permissions restrict. */
+/* Exits with 1 if opening the file fails with TW_FULL and the error names the
+ * file. Runs as a user other than root, because permissions do not restrict
+ * root. */
 static void open_without_rights(void *arg)
 {
     struct store *store = NULL;
@@ -354,8 +357,8 @@ STORE_TEST(scan_for_keys_leaves_long_entities_alone)
     assert_true(read_bytes > 3000000);
 }
 
-/* However a long entity is changed or deleted, the space of its body is used
- * again. */
+/* After a long entity was changed or deleted in any way, the space of its body
+ * is used again. */
 STORE_TEST(long_entities_leave_nothing_behind)
 {
     static const enum operation_type types[] = {
@@ -451,8 +454,8 @@ static void check_writers(const struct writer *writers)
         assert_string_not_equal(etags[i - 1], etags[i]);
 }
 
-/* Each thread inserts an entity, inserts it again, which is refused, and reads
- * it. */
+/* Starts WRITERS threads and waits for their end. Each thread inserts entities,
+ * tries to insert each one again, which is refused, and reads it. */
 static void run_writers(struct fixture *f)
 {
     static struct writer writers[WRITERS];
@@ -481,7 +484,8 @@ static void write_first(void *arg)
     writer->good = insert(&writer->f, "first", "1") == TW_OK;
 }
 
-/* No later write follows whose transaction would include this one. */
+/* The second write must be committed although no later write follows whose
+ * transaction would include the second write. */
 STORE_TEST(a_write_that_comes_during_a_commit_is_made_after_it)
 {
     static struct writer first;
@@ -529,7 +533,7 @@ static void insert_shared_keys(void *arg)
     _exit(mine);
 }
 
-/* Returns the sum of their exit codes. */
+/* Runs body in PROCESSES processes. Returns the sum of their exit codes. */
 static int run_processes(void (*body)(void *arg), void *arg)
 {
     pid_t children[PROCESSES];
@@ -556,7 +560,8 @@ static void create(void *arg)
     store_close(store_file_open(PATH));
 }
 
-/* Once a half-created file was refused as the database of another program. */
+/* Earlier, a half-created file was refused as the database of another program.
+ */
 TEST(processes_create_the_file_at_once)
 {
     for (int i = 0; i < 20; i++) {
@@ -565,7 +570,7 @@ TEST(processes_create_the_file_at_once)
     }
 }
 
-/* Ends of a pipe: to read and to write. */
+/* The ends of a pipe: `from` is read, `to` is written. */
 struct pipe {
     int from, to;
 };
@@ -737,9 +742,9 @@ STORE_TEST(full_last_page_has_no_successor)
     assert_false(f->page.next.more);
 }
 
-/* A key made of a few letters, so that random ranges begin and end between, at
- * and inside keys. Two of the letters are ordered differently in UTF-16 and in
- * UTF-8. */
+/* Returns a random key of a few letters, so that random ranges begin and end
+ * between, at and inside keys. Two of the letters are ordered differently in
+ * UTF-16 and in UTF-8. */
 static struct slice random_key(struct fixture *f)
 {
     static const char *const letters[] = {
@@ -765,7 +770,8 @@ static struct key_range random_bounds(struct fixture *f)
     };
 }
 
-/* The keys that a test of each single entity finds. */
+/* Returns the keys in `all` that are in the requested ranges. Tests each key by
+ * itself. */
 static const char *expected_keys(
     struct fixture *f, const char *all, const struct scan_request *request)
 {
@@ -829,7 +835,7 @@ MEMORY_TEST(tables_come_in_pages)
     assert_int_equal(count, 1201);
 }
 
-/* ---- which store it is ---- */
+/* ---- the identity of a store ---- */
 
 static struct slice identity_of(const char *path, struct arena *arena)
 {
@@ -867,8 +873,8 @@ SCRATCH_TEST(a_file_of_a_former_release_is_given_an_identity)
     check_text(identity_of(PATH, &scratch), identity);
 }
 
-/* As an earlier release could write an entity: with a text that was cut inside
- * a character. */
+/* An earlier release could write such an entity: its text was cut inside a
+ * character. */
 STORE_TEST(a_damaged_entity_comes_with_its_keys_where_asked)
 {
     struct scan_request request = {.damaged_too = true};
@@ -914,7 +920,8 @@ STORE_TEST(keys_of_a_former_version_are_converted)
     }
 }
 
-/* Nothing of such a store can be found again. */
+/* A store in memory cannot be opened again, so nothing needs to recognise it.
+ */
 MEMORY_TEST(a_store_in_memory_has_no_identity)
 {
     assert_null(f->store->capabilities.identity);

@@ -24,7 +24,7 @@
 #define DAY (24 * HOUR)
 
 /* Allowance for the time that reading the virtual clock takes, and for
- * milliseconds that are cut. */
+ * fractions of a millisecond that are cut off. */
 #define NEARLY (20 * TICKS_PER_MS)
 
 static const int64_t STEPS[] = {HOUR, -HOUR, 2 * DAY, -2 * DAY};
@@ -42,8 +42,8 @@ static void step(int64_t ms)
     virtual_step_clocks(0, ms, 0);
 }
 
-/* Boots the machine, which was off for off_ms; negative: its wall clock was set
- * back. */
+/* Boots the machine after it was off for off_ms. Negative off_ms: its wall
+ * clock was set back. */
 static void boot(const char *boot_id, int64_t off_ms)
 {
     virtual_step_clocks(0, off_ms, 10 * SECOND - platform_boot_ms());
@@ -59,7 +59,7 @@ static struct store *open_store(const char *path)
     return opened;
 }
 
-static struct store *store; /* of the test; NULL: closed */
+static struct store *store; /* store of the test; NULL: closed */
 
 static void begin(void)
 {
@@ -83,7 +83,7 @@ static void close_store(void)
     store = NULL;
 }
 
-/* The machine reboots, and the store is opened again. */
+/* Reboots the machine and opens the store again. */
 static void reboot(const char *boot_id, int64_t off_ms)
 {
     close_store();
@@ -104,10 +104,10 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* A test with a store in a new file. */
+/* CLOCK_TEST: a test with a store in a new file. */
 #define CLOCK_TEST(name) TEST_IN(name, set_up, tear_down)
 
-/* ---- what a store says ---- */
+/* ---- times that a store returns ---- */
 
 static int64_t date_of(struct store *asked)
 {
@@ -118,7 +118,8 @@ static int64_t date_of(struct store *asked)
     return exchange.date_ticks;
 }
 
-/* The Date of a write; *ret_inserted may be NULL. */
+/* Puts a message that is hidden for hide_s. Returns the Date of the response.
+ * *ret_inserted: InsertionTime of the message; ret_inserted may be NULL. */
 static int64_t put(struct store *asked, int64_t hide_s, int64_t *ret_inserted)
 {
     struct exchange exchange = {.deadline = NULL};
@@ -133,8 +134,8 @@ static int64_t put(struct store *asked, int64_t hide_s, int64_t *ret_inserted)
     return exchange.date_ticks;
 }
 
-/* Returns how many messages the store gives; they are then hidden for an hour.
- */
+/* Gets up to 32 messages, which are then hidden for an hour. Returns their
+ * number. */
 static size_t get(struct store *asked)
 {
     struct exchange exchange = {.deadline = NULL};
@@ -163,7 +164,7 @@ static int64_t ticks(int64_t ms)
     return ms * TICKS_PER_MS;
 }
 
-/* ---- steps ---- */
+/* ---- steps of the wall clock ---- */
 
 CLOCK_TEST(it_is_the_wall_clock_that_nobody_steps)
 {
@@ -180,8 +181,8 @@ static void close_all(struct store *stores[3])
         store_close(stores[s]);
 }
 
-/* The Date is checked of the process that wrote, of another one that has the
- * file open, and of one that opens the file afterwards. */
+/* After the step, three processes read the Date: the one that wrote, another
+ * one that has the file open, and one that opens the file afterwards. */
 TEST(a_step_is_nothing_to_it)
 {
     for (size_t i = 0; i < STEPS_COUNT; i++) {
@@ -199,7 +200,7 @@ TEST(a_step_is_nothing_to_it)
             check_near(put(stores[s], 3600, NULL), date);
             assert_int_equal(get(stores[s]), 0);
         }
-        /* An eighth slower at most: 69 s. */
+        /* The clock may be slower by an eighth, so 60 s may take up to 69 s. */
         pass(59 * SECOND);
         for (size_t s = 0; s < 3; s++)
             assert_int_equal(get(stores[s]), 0);
@@ -210,7 +211,7 @@ TEST(a_step_is_nothing_to_it)
     }
 }
 
-/* Timestamp is of the same clock as Date. */
+/* Timestamp comes from the same clock as Date. */
 CLOCK_TEST(entities_are_dated_by_it)
 {
     struct fixture f = {0};
@@ -249,7 +250,7 @@ CLOCK_TEST(a_lease_of_an_hour_outlasts_its_owner)
     assert_true(date_of(store) < date + ticks(HOUR + 3 * SECOND));
 }
 
-/* ---- how it comes back to the wall clock ---- */
+/* ---- how the clock returns to the wall clock ---- */
 
 static void write_every(int64_t ms, int times)
 {
@@ -303,7 +304,8 @@ CLOCK_TEST(after_a_reboot_it_is_the_wall_clock)
     (void)put(store, 0, NULL);
     reboot(OTHER_BOOT, 10 * HOUR);
     check_near(date_of(store), platform_wall_ticks());
-    /* The clock stays what it was at the first read, without any write. */
+    /* From its first read on, the store's clock does not follow steps of the
+     * wall clock, even if nothing is written. */
     step(HOUR);
     check_near(date_of(store), platform_wall_ticks() - ticks(HOUR));
 }
@@ -318,8 +320,8 @@ CLOCK_TEST(after_a_reboot_into_the_past_it_goes_on)
     assert_int_equal(get(store), 1);
 }
 
-/* The same boot id with an earlier boot clock: a virtual machine that was
- * restored to an earlier state. */
+/* A virtual machine that was restored to an earlier state has the same boot id
+ * and an earlier boot clock. */
 CLOCK_TEST(a_machine_that_is_set_back_is_another_boot)
 {
     int64_t date = put(store, 60, NULL);
@@ -372,8 +374,9 @@ TEST(without_a_boot_id_it_is_the_wall_clock_that_never_goes_back)
     end();
 }
 
-/* One second passes, in which either, both or none of the two containers write,
- * each with its own boot id. Returns how many messages they find. */
+/* Lets one second pass. Container 0 writes if writers & 1, container 1 if
+ * writers & 2, each with its own boot id. Returns how many messages the
+ * containers find. */
 static size_t share_a_second(
     struct store *stores[2], const char *const ids[2], unsigned writers)
 {
@@ -389,9 +392,9 @@ static size_t share_a_second(
     return found;
 }
 
-/* Two containers on one kernel may have a boot id each (systemd-nspawn), or
- * none. The wall clock was set back. The store's clock continues for both
- * containers, no matter which of them writes. */
+/* Each of two containers on one kernel may have a boot id of its own
+ * (systemd-nspawn), or both have none. The wall clock was set back. The store's
+ * clock continues for both containers, no matter which of them writes. */
 TEST(containers_with_a_boot_id_each_share_it)
 {
     static const char *const ids[][2] = {
@@ -420,14 +423,15 @@ TEST(containers_with_a_boot_id_each_share_it)
     }
 }
 
-/* ---- any of it ---- */
+/* ---- random steps and boots ---- */
 
 static int64_t draw(int64_t below)
 {
     return (int64_t)virtual_random((uint64_t)below);
 }
 
-/* The Date of all three stores, which must be the same. */
+/* Returns the Date of the three stores. Fails unless they show the same Date.
+ */
 static int64_t date_of_all(struct store *stores[3])
 {
     int64_t date = date_of(stores[0]);
@@ -439,8 +443,8 @@ static int64_t date_of_all(struct store *stores[3])
     return date;
 }
 
-/* Within one boot the clock runs neither faster nor slower than clock.h allows.
- */
+/* Fails unless the store's clock, which advanced by passed_ticks while
+ * really_ticks passed, ran as fast as clock.h allows within one boot. */
 static void check_passed(int64_t passed_ticks, int64_t really_ticks)
 {
     assert_true(passed_ticks >= really_ticks - really_ticks / 8 - NEARLY);

@@ -41,7 +41,7 @@ static int set_up(void **state)
 
     memset(&f, 0, sizeof(f));
     *state = &f;
-    /* Those who read are another user, if this is root. */
+    /* If this process is root, the readers run as another user. */
     assert_int_equal(chmod(".", 0755), 0);
     (void)mkdir(FOLDER, 0755);
     (void)mkdir(COPY_FOLDER, 0755);
@@ -81,21 +81,22 @@ static void close_store(struct fixture *f)
     f->store = NULL;
 }
 
-/* The table has so many entities of RowKeys like "0000". */
+/* Fails unless the table has `count` entities with RowKeys like "0000". */
 static void assert_count(struct fixture *f, size_t count)
 {
     assert_int_equal(strlen(fixture_all(f)) + 1, count * strlen("p/0000 "));
 }
 
-/* A test with an empty store, or one of seven entities, which is open. */
+/* FIXTURE_TEST: a test with an open, empty store. SEVEN_TEST: a test with an
+ * open store that has seven entities. */
 #define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down, struct fixture *f)
 #define SEVEN_TEST(name)                                                       \
     TEST_WITH(name, set_up_seven, tear_down, struct fixture *f)
 
-/* ---- somebody who may only read ---- */
+/* ---- a user who may only read ---- */
 
-/* Copy the file, with what is beside it of these ends: "-wal -shm". Nobody may
- * write the copies. */
+/* Copies the file and the files beside it that have these ends, such as "-wal
+ * -shm". Nobody may write the copies. */
 static void copy_files(const char *ends)
 {
     char command[256];
@@ -107,7 +108,8 @@ static void copy_files(const char *ends)
     assert_int_equal(system(command), 0);
 }
 
-/* Become a user who may write neither the copy nor its folder. */
+/* Makes this process run as a user who may write neither the copy nor its
+ * folder. */
 static void give_up_rights(void)
 {
     if (geteuid() == 0 && (setegid(65534) != 0 || seteuid(65534) != 0))
@@ -154,8 +156,8 @@ static void act_as_others(void *arg)
     others->act(others->arg);
 }
 
-/* Returns what act(arg) exits with in a process that may write neither the copy
- * nor its folder. */
+/* Runs act(arg) in a process that may write neither the copy nor its folder.
+ * Returns the exit code of the process. */
 static int by_others(void (*act)(const char *arg), const char *arg)
 {
     struct others others = {act, arg};
@@ -167,7 +169,7 @@ static int by_others(void (*act)(const char *arg), const char *arg)
     return code;
 }
 
-/* What those read who may not write. */
+/* Fails unless a user who may not write reads `count` entities in the copy. */
 static void assert_others_count(struct fixture *f, int count)
 {
     assert_int_equal(by_others(count_entities, f->table), count);
@@ -178,8 +180,8 @@ static void assert_exists(const char *path, bool exists)
     assert_int_equal(access(path, F_OK), exists ? 0 : -1);
 }
 
-/* Exits with the outcome of opening the copy; 100 or more: an error, such as an
- * error text without `expected`. */
+/* Opens the copy for reading and exits with the outcome. An exit code of 100 or
+ * more is an error, such as an error text without `expected`. */
 static void open_copy(const char *expected)
 {
     struct store *store = NULL;
@@ -202,7 +204,7 @@ SEVEN_TEST(a_log_that_cannot_be_read_is_named)
         assert_int_not_equal(access(COPY "-wal", R_OK), 0);
     assert_int_equal(
         by_others(open_copy, COPY "-wal: it cannot be read"), TW_FULL);
-    /* Nothing is missing without it when it is empty. */
+    /* A copy without the log lacks nothing if the log is empty. */
     close_store(f);
     assert_int_equal(unlink(COPY), 0);
     copy_files("");
@@ -210,8 +212,9 @@ SEVEN_TEST(a_log_that_cannot_be_read_is_named)
     assert_others_count(f, SEVEN);
 }
 
-/* Copies the file, which is not in WAL mode then, in the middle of a
- * transaction. As after a crash, the copy has only a part of the change. */
+/* Switches the file from WAL mode to a rollback journal and copies it in the
+ * middle of a transaction. As after a crash, the copy has only a part of the
+ * change. */
 static void copy_while_it_changes(const char *change)
 {
     sqlite3 *sqlite;
@@ -346,7 +349,8 @@ FIXTURE_TEST(a_writer_that_comes_is_noticed)
     read_while_a_writer_comes(f, false);
 }
 
-/* The writer removes its log when it closes the file. */
+/* The writer removes its log when it closes the file; the reader must still
+ * notice the change. */
 FIXTURE_TEST(a_writer_that_came_and_left_is_noticed)
 {
     read_while_a_writer_comes(f, true);
@@ -357,14 +361,15 @@ FIXTURE_TEST(a_writer_that_came_and_left_is_noticed)
 #define LINK COPY
 #define MOUNT_ROOT 0x2000 /* STATX_ATTR_MOUNT_ROOT, for older headers */
 
-/* What statx() reports, besides what the kernel does: by default nothing. */
+/* What statx() reports in addition to the kernel's result. All members 0:
+ * nothing. */
 static struct {
     int fails; /* errno; 0: statx() works */
     uint64_t attributes;
     uint64_t unknown; /* attributes that the kernel does not know */
 } mounts;
 
-/* The program's own, before the C library's. */
+/* Replaces statx() of the C library. */
 int statx(int folder, const char *restrict path, int flags, unsigned mask,
     struct statx *restrict ret)
 {
@@ -380,8 +385,8 @@ int statx(int folder, const char *restrict path, int flags, unsigned mask,
     return 0;
 }
 
-/* Opens the file as those do who write, and as those who only read: both are
- * refused, with the file's path and this text. */
+/* Fails unless the file is refused when it is opened for writing and when it is
+ * opened for reading, each time with the file's path and this text. */
 static void assert_refused(const char *path, const char *text)
 {
     enum tw_err (*const opens[])(const char *, const char *, struct store **,
@@ -458,7 +463,7 @@ FIXTURE_TEST(a_mount_point_that_the_kernel_reports_is_refused)
     close_store(f);
     mounts.attributes = MOUNT_ROOT;
     assert_refused(PATH, "mount the folder of the file instead");
-    /* A kernel that does not know the attribute, or a sandbox. */
+    /* The kernel does not know the attribute, or a sandbox refuses statx(). */
     mounts.unknown = MOUNT_ROOT;
     store_close(store_file_open(PATH));
     mounts.unknown = 0;
@@ -525,7 +530,8 @@ static void mount_and_open(void *arg)
     _exit(MOUNTED);
 }
 
-/* Opens COPY in a process that has mounted `from` at `at`. */
+/* Opens COPY in a process that has mounted `from` at `at`. Fails unless the
+ * file is opened or, if `refused` is set, refused. */
 static void open_mounted(const char *from, const char *at, bool refused)
 {
     struct mounting how = {from, at, refused};
@@ -571,9 +577,10 @@ SEVEN_TEST(a_copy_made_by_vacuum_gets_its_log_again)
 /* ---- a long reader ---- */
 
 #define MIB (1024 * 1024)
-#define LONG_LOG_MIB 40 /* db_tidy() restarts it if readers permit */
+#define LONG_LOG_MIB 40 /* db_tidy() restarts a log of this length */
 
-/* A writer and a reader, on the virtual clock, which only waits advance. */
+/* A writer and a reader of one file. The clock is virtual, and only waits
+ * advance it. */
 struct long_reader {
     struct db *writer, *reader;
     char *body;
@@ -659,9 +666,9 @@ FIXTURE_TEST(a_reader_that_began_early_holds_up_no_writer)
     long_reader_done(&r);
 }
 
-/* All of the log that such a reader needs can be moved into the file, but the
- * log cannot begin again before the reader ends. db_tidy() tries that for 50
- * ms, and does not try again until the log is much longer. */
+/* While a reader reads the last commit, the whole log can be moved into the
+ * file, but the log cannot begin again before the reader ends. db_tidy() waits
+ * 50 ms for the reader, and does not try again until the log is much longer. */
 FIXTURE_TEST(a_reader_of_the_last_commit_is_not_waited_for_long)
 {
     struct long_reader r;
@@ -695,8 +702,8 @@ static const char *key_of(struct fixture *f, unsigned number)
     return arena_format(&f->arena, "%04u", number).at;
 }
 
-/* Inserts the entities number `from` to `below` - 1, with RowKeys such as
- * "0000". */
+/* Inserts the entities with numbers from `from` to `below` - 1. Their RowKeys
+ * are like "0000". */
 static void insert_big(struct fixture *f, unsigned from, unsigned below)
 {
     struct operation operations[BATCH_MAX_OPERATIONS];
@@ -713,7 +720,7 @@ static void insert_big(struct fixture *f, unsigned from, unsigned below)
     }
 }
 
-/* Deletes the entities number `from` to `below` - 1, at most 100. */
+/* Deletes the entities with numbers from `from` to `below` - 1, at most 100. */
 static void delete_some(struct fixture *f, unsigned from, unsigned below)
 {
     struct operation operations[BATCH_MAX_OPERATIONS];
@@ -797,16 +804,15 @@ FIXTURE_TEST(one_step_takes_few_pages_of_many)
     assert_true(store_file_ask(PATH, "PRAGMA freelist_count") > 2 * STEP_PAGES);
     assert_true(give_back_once(f->store));
     given = before - store_file_ask(PATH, "PRAGMA page_count");
-    /* SQLite cuts off its pointer map pages, one in 820, beside the free ones.
-     */
+    /* SQLite also removes its pointer map pages, one in 820 pages. */
     assert_in_range(given, STEP_PAGES, STEP_PAGES + 2);
     assert_count(f, 20);
     close_store(f);
     virtual_platform_end();
 }
 
-/* First most of a small file is unused, then more than 4 MiB, but less than a
- * quarter of the file. */
+/* Unused space is kept in two cases: most of a small file is unused; or more
+ * than 4 MiB of a large file are unused, but less than a quarter of it. */
 FIXTURE_TEST(little_unused_space_is_kept)
 {
     insert_big(f, 0, 80);
@@ -830,7 +836,8 @@ static void give_back_and_die(void *steps)
     (void)kill(getpid(), SIGKILL);
 }
 
-/* A process is killed after one step, another one after two, and so on. */
+/* One process is killed after one step, another process after two steps, and so
+ * on. */
 FIXTURE_TEST(a_kill_between_the_steps_loses_nothing)
 {
     fill_and_purge(f);
@@ -862,8 +869,8 @@ FIXTURE_TEST(a_file_of_a_former_release_stays_as_it_is)
     assert_kept(f);
     close_store(f);
     assert_int_equal(store_file_size(PATH), full);
-    /* As systemd/BACKUP.md says: afterwards the file is like one of this
-     * release. */
+    /* As systemd/BACKUP.md says: after this statement the file is like a file
+     * of this release. */
     store_file_change(PATH, "PRAGMA auto_vacuum = INCREMENTAL; VACUUM");
     assert_true(store_file_size(PATH) < full / 2);
     assert_int_equal(store_file_ask(PATH, "PRAGMA auto_vacuum"), 2);

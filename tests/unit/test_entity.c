@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Entities: every Edm type without loss, strict values, the service's limits.
- * The texts are those that the service was observed to send. */
+/* Entities: every Edm type is kept without loss, values are checked strictly,
+ * and the service's limits hold. The texts are those that the service was
+ * observed to send. */
 #include <math.h>
 #include <string.h>
 
@@ -28,7 +29,8 @@ static void assert_slice(struct slice slice, const char *text)
 
 #define KEYS "\"PartitionKey\":\"p\",\"RowKey\":\"r\""
 
-/* An entity with KEYS and these members, which have single quotes. */
+/* Returns the JSON of an entity with KEYS and these members. In `members`,
+ * single quotes stand for double quotes. */
 static const char *with_keys(const char *members)
 {
     return arena_format(&scratch, "{" KEYS "%s%s}", members[0] ? "," : "",
@@ -41,7 +43,7 @@ static struct entity entity_of(const char *members)
     return scratch_entity(with_keys(members));
 }
 
-/* The entity has KEYS and these members. */
+/* Fails unless the entity is written as KEYS and these members. */
 static void is(const struct entity *entity, const char *members)
 {
     scratch_assert_written(entity, with_keys(members));
@@ -92,7 +94,7 @@ SCRATCH_TEST(reads_and_writes_every_type_that_the_service_sends)
     assert_true(property_ticks(find(&entity, "Birthday"), &integer));
 }
 
-/* Texts of values, which must be written exactly as they were read. */
+/* The text of each value must be written exactly as it was read. */
 SCRATCH_TEST(keeps_texts_of_values_byte_for_byte)
 {
     static const struct {
@@ -183,7 +185,8 @@ SCRATCH_TEST(takes_a_type_from_before_after_or_far_away)
                 "'c@odata.type':'Edm.Int64','c':'7'");
 }
 
-/* A type annotation has no type of its own: no name with an @ is a property. */
+/* A name with an @ is never a property, because a type annotation cannot have a
+ * type itself. */
 SCRATCH_TEST(has_no_property_with_an_at_sign)
 {
     struct entity entity = entity_of(
@@ -193,8 +196,8 @@ SCRATCH_TEST(has_no_property_with_an_at_sign)
     is(&entity, "'a@odata.type':'Edm.Int64','a':'1','c':2");
 }
 
-/* Nothing of the memory of reading one entity affects the next one, and the
- * first entity stays unchanged. */
+/* One reader reads several entities. What it keeps in memory from one entity
+ * does not affect the next entity, and the first entity stays unchanged. */
 SCRATCH_TEST(reads_one_entity_after_another)
 {
     const char *first = quoted(&scratch,
@@ -443,7 +446,7 @@ SCRATCH_TEST(only_texts_have_a_text)
     }
 }
 
-/* Invalid escapes: the text is returned as it is written. */
+/* If the text has invalid escapes, it is returned as it is written. */
 SCRATCH_TEST(a_text_that_cannot_be_decoded_is_as_it_stands)
 {
     struct property property = {
@@ -556,7 +559,7 @@ SCRATCH_TEST(knows_which_keys_the_service_takes)
         entity_check_key("RowKey", slice_of("a/b"), NULL), TW_INVALID);
 }
 
-/* A prefix may be longer than any key: then no key begins with it. */
+/* A prefix that is longer than any key is valid, but no key begins with it. */
 SCRATCH_TEST(knows_what_a_key_may_begin_with)
 {
     struct err err;
@@ -610,7 +613,8 @@ SCRATCH_TEST(counts_sizes_as_the_service_does)
     assert_non_null(strstr(err.text, "'s'"));
     set_letters(&entity, "s", 1);
 
-    /* 4 + 2 * 2 + (8 + 2 + 2 + 4), and 15 of 8 + 6 + 65536 + 4. */
+    /* So far 4 bytes, 2 * 2 for the keys and 8 + 2 + 2 + 4 for s. Each of the
+     * next 15 properties adds 8 + 6 + 65536 + 4. */
     for (int i = 0; i < 15; i++)
         set_letters(&entity, arena_format(&scratch, "n%02d", i).at, 32 * 1024);
     assert_ok(entity_check(&entity, &err));
@@ -664,7 +668,9 @@ SCRATCH_TEST(names_each_type_both_ways)
     assert_false(edm_type_named(slice_of("Edm.Decimal"), &(enum edm_type){0}));
 }
 
-/* Each value before all types, so that none stands beside its own. */
+/* Parses an entity with `count` Int64 properties. All values come before all
+ * type annotations, so no annotation stands beside its value. *ret_sum: the sum
+ * of the values. */
 static enum tw_err read_properties(int count, int64_t *ret_sum, struct err *err)
 {
     struct entity entity;

@@ -89,8 +89,8 @@ TEST(err_prefix_says_where)
 
 static char said[200];
 
-/* Run body in a process of its own. Returns its exit code; `said` gets what it
- * wrote to standard error. */
+/* Runs body in a child process. Returns the exit code of the child. `said` gets
+ * what the child wrote to standard error. */
 static int end_of(void (*body)(void))
 {
     int ends[2], status;
@@ -130,8 +130,8 @@ static void fail_none(void)
     mem_free(mem_resize(mem_alloc(1), 2));
 }
 
-/* Calls as in a library, by pointers, so that the compiler cannot remove them.
- */
+/* Calls through these pointers are like calls in a library: the compiler cannot
+ * remove them. */
 static char *(*volatile copy)(const char *) = strdup;
 static void *(*volatile resize)(void *, size_t) = realloc;
 

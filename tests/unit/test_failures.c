@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The `failures:` file: its lines, its mode, and what happens without room. */
+/* The `failures:` file: its lines, its mode, and what happens if it cannot be
+ * written. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +30,7 @@ static const struct run_failure failure = {
     .why = "'\xd0\x96' is not a number",
 };
 
-/* Adds it to the file of run r1 of job j below folder. */
+/* Appends `failure` to the file of run r1 of job j in folder, `times` times. */
 static void add(const char *folder, unsigned times)
 {
     struct failures *failures =

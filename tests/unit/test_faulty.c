@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Goal: each fault of the faulty store does what it says to the store and to
- * the caller, and one seed brings the same faults each time. */
+/* Goal: each fault of the faulty store affects the store and the caller as its
+ * description says, and one seed gives the same faults each time. */
 #include "tests/support/faulty.h"
 #include "tests/support/test.h"
 
@@ -16,7 +16,7 @@ struct scene {
     struct store *inner;
     struct faulty faulty;
     struct store *store;
-    enum fault next; /* what the next request meets; then none */
+    enum fault next; /* fault of the next request only */
     struct exchange exchange;
     struct batch_result result;
     struct page page;
@@ -58,7 +58,7 @@ static void scene_done(struct scene *s)
 
 /* ---- requests ---- */
 
-/* The next request meets the fault. */
+/* Gives the next request this fault. Returns the exchange for the request. */
 static struct exchange *meet(struct scene *s, enum fault fault)
 {
     s->next = fault;
@@ -80,7 +80,7 @@ static enum tw_err insert(struct scene *s, enum fault fault, const char *key)
     return code;
 }
 
-/* Deletes what a get has brought. */
+/* Deletes the entity that the last get has read. */
 static enum tw_err delete_read(struct scene *s, enum fault fault)
 {
     struct operation operation = {
@@ -147,7 +147,8 @@ static bool has(struct scene *s, const char *key)
 
 /* ---- tests ---- */
 
-/* What a caller sees, and whether the store has seen it. */
+/* Checks for each fault which outcome the caller gets, and whether the store
+ * received the request and carried it out. */
 TEST(each_fault_tells_its_outcome)
 {
     static const struct {
@@ -249,7 +250,7 @@ SCENE_TEST(late_queue_calls_land_too)
     assert_int_equal(take(s, FAULT_LATE), TW_UNKNOWN);
     faulty_land(&s->faulty, INT64_MAX);
     assert_ok(take(s, FAULT_NONE));
-    assert_int_equal(s->messages.count, 0); /* hidden, and nobody has it */
+    assert_int_equal(s->messages.count, 0); /* hidden by the late get */
 
     assert_ok(put(s, FAULT_NONE));
     assert_ok(take(s, FAULT_NONE));
@@ -355,7 +356,9 @@ static const struct faulty_share SHARES[] = {
 
 #define ROUNDS 1000
 
-/* What a fixed row of requests meets, a letter for each outcome. */
+/* Makes ROUNDS requests, which are always the same, to a store with faults of
+ * this seed. outcomes gets a letter for the outcome of each request, `met` how
+ * often each fault occurred. */
 static void play(uint64_t seed, char outcomes[ROUNDS + 1], unsigned met[FAULTS])
 {
     struct scene s;
@@ -387,7 +390,8 @@ TEST(the_same_seed_brings_the_same_faults)
     assert_string_not_equal(first, second);
 }
 
-/* A quarter of the requests are batches, puts, scans and gets. */
+/* A quarter of the requests are batches, a quarter puts, a quarter scans and a
+ * quarter gets. */
 TEST(faults_come_as_often_as_their_shares_say)
 {
     char outcomes[ROUNDS + 1] = "";

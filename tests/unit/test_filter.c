@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* OData filters: what they match, what they refuse, and where they say so. */
+/* OData filters: what they match, what they refuse, and the position in the
+ * text that a refusal names. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,8 +10,8 @@
 static struct arena arena;
 static struct entity entity;
 
-/* An entity with a property of every type, with which filters were tested on
- * the service. */
+/* An entity with a property of every type. The results of filters on this
+ * entity were observed on the service. */
 static const char sample[] =
     "{\"PartitionKey\":\"p\",\"RowKey\":\"o'brien\","
     "\"Timestamp\":\"2017-01-05T03:25:25.9422152Z\",\"Int\":123,\"Neg\":-5,"
@@ -327,8 +328,8 @@ FIXTURE_TEST(quotes_literals_so_that_they_stay_texts)
     buf_done(&text);
 }
 
-/* A comparison within `or` or `not` is not true for each entity that matches.
- */
+/* A comparison within `or` or `not` may be false for an entity that matches the
+ * filter. */
 FIXTURE_TEST(tells_which_texts_a_filter_demands)
 {
     static const struct {
@@ -389,7 +390,8 @@ static bool may_match(
     return filter_effect(filter, known, 1).matches;
 }
 
-/* False only if it is certain: the other properties are unknown. */
+/* The other properties are unknown. So the result is false only if no entity
+ * with the known property can match. */
 FIXTURE_TEST(tells_whether_it_may_match_a_known_property)
 {
     struct property five = {
@@ -434,8 +436,9 @@ static void check_effect(struct filter_effect is, struct filter_effect wanted)
     assert_int_equal(is.loses, wanted.loses);
 }
 
-/* Cases that are impossible only because of two properties, or of what was
- * before. */
+/* Effects of a change on whether an entity matches. Some of them are impossible
+ * only because of two known properties together, or because the property was
+ * absent before the change. */
 FIXTURE_TEST(tells_what_a_change_does_to_it)
 {
     struct property five = {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A folder of files of tables, and the progress file of an export of all
- * tables. */
+/* A folder of files of tables, and the progress file of an export of all tables
+ * to it. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 #define PART(table, id) FOLDER "/" table ".jsonl." id "-0123456789abcdef.part"
 
 static struct err err;
-static struct folder_progress *progress; /* with the id e1; NULL: none */
+static struct folder_progress *progress; /* of export e1; NULL: not open */
 
 static int set_up(void **state)
 {
@@ -41,8 +41,8 @@ static int tear_down(void **state)
 
 #define FIXTURE_TEST(name) TEST_IN(name, set_up, tear_down)
 
-/* The first line that an export of the store `main` of account ACCOUNT writes:
- * with the begin of ACCOUNT's SHA-256. */
+/* The first line of the progress file of an export of store `main` of account
+ * ACCOUNT. It has the first digits of ACCOUNT's SHA-256. */
 #define ACCOUNT "a"
 #define FIRST_LINE "store main ca978112ca1bbdcafac231b39a23dc4d\n"
 
@@ -76,7 +76,7 @@ static bool is_there(const char *path)
     return access(path, F_OK) == 0;
 }
 
-/* As the next process of the export does. */
+/* Opens the progress file again, as the next process of the export does. */
 static void reopen(void)
 {
     close_progress(false);
@@ -130,8 +130,8 @@ FIXTURE_TEST(files_of_tables_are_found)
     folder_done(&folder);
 }
 
-/* A name that says nothing of entities does not keep an import from its work.
- */
+/* A file is returned as `unknown`, which stops an import, only if its name says
+ * that it may have entities. Other files are only noted. */
 FIXTURE_TEST(a_file_that_seems_to_hold_entities_is_named)
 {
     static const char *const names[] = {FOLDER "/Blogs.jsonl.gz",
@@ -172,7 +172,7 @@ FIXTURE_TEST(an_unfinished_export_is_noticed)
 
 /* ---- progress ---- */
 
-/* Export Blogs, up to the rename of its part. */
+/* Exports Blogs, up to the point before its part is renamed. */
 static void complete_blogs(void)
 {
     reopen();
@@ -209,7 +209,8 @@ static void write_blogs(const char *text, struct timespec time)
     assert_int_equal(utimensat(AT_FDCWD, BLOGS, times, 0), 0);
 }
 
-/* Nor is one that was put there, whatever its inode, or was edited since. */
+/* Blogs is not done if somebody else put the file there, whatever its inode is,
+ * or edited it since. */
 FIXTURE_TEST(a_file_of_somebody_else_is_not_done)
 {
     struct stat is;
@@ -221,7 +222,7 @@ FIXTURE_TEST(a_file_of_somebody_else_is_not_done)
     assert_false(is_done("Blogs", true));
     write_blogs("old", (struct timespec){.tv_sec = 1});
     assert_false(is_done("Blogs", true));
-    /* A folder that was copied with its times is as far as the original. */
+    /* A copy of the folder with the same file times has the same progress. */
     write_blogs("old", is.st_mtim);
     assert_true(is_done("Blogs", true));
 }
@@ -265,7 +266,8 @@ FIXTURE_TEST(a_part_of_a_line_is_cut_off)
     assert_false(is_done("Channels", true));
 }
 
-/* Its second word was the inode of the file that is replaced. */
+/* In a former version the second word of a line was the inode of the file that
+ * the export replaces. */
 FIXTURE_TEST(a_line_of_a_former_version_is_a_file_that_was_begun)
 {
     text_file_write(BLOGS, "former");
@@ -290,7 +292,8 @@ FIXTURE_TEST(one_process_at_a_time_exports_with_an_id)
     assert_true(is_there(PROGRESS));
 }
 
-/* It would look like an export that was interrupted. */
+/* A progress file without a table would look like an export that was
+ * interrupted. */
 FIXTURE_TEST(progress_of_nothing_is_removed)
 {
     reopen();
@@ -300,8 +303,8 @@ FIXTURE_TEST(progress_of_nothing_is_removed)
 
 #define WITHOUT_ID FOLDER "/export-@main.progress"
 
-/* The next complete export of the store removes the file, with or without an
- * id, but that of another store does not. */
+/* The next complete export of the same store removes the progress file, whether
+ * it has an id or not. An export of another store does not. */
 FIXTURE_TEST(an_export_without_an_id_leaves_its_progress)
 {
     for (int i = 0; i < 2; i++) {

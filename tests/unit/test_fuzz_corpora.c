@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Every seed of every fuzz target, and every input that once failed, without
- * libFuzzer: all that holds for any input holds for these.
+ * Gives every seed of every fuzz target, and every input that once failed, to
+ * its target without libFuzzer. The targets check what must hold for any input.
  */
 #include <dirent.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ static const struct target {
     TARGETS(ENTRY)};
 #define TARGET_COUNT (sizeof(targets) / sizeof(targets[0]))
 
-/* The file is said before it is tried: a failure ends the process. */
+/* Prints the file's name first, because a failure ends the process. */
 static void run_file(const struct target *target, const char *path)
 {
     static uint8_t bytes[1024 * 1024];
@@ -44,7 +44,8 @@ static void run_file(const struct target *target, const char *path)
     target->run(bytes, len);
 }
 
-/* How many files the folder has; of one that is not there, none. */
+/* Runs the target on each file of the folder. Returns the number of files; 0 if
+ * there is no folder. */
 static size_t run_folder(const struct target *target, const char *kind)
 {
     const char *source = getenv("TABLEWARD_SOURCE");
@@ -83,7 +84,8 @@ TEST(what_once_failed_holds)
         (void)run_folder(&targets[i], "found");
 }
 
-/* Each seed cut off, and with a byte that was changed, at every place. */
+/* Each target gets the seed cut off at each place, and the seed with one byte
+ * changed at each place. */
 TEST(damaged_seeds_hold)
 {
     static uint8_t bytes[512];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Hashes are what their authors published. */
+/* Hashes have the values that the authors of the algorithm published. */
 #include "tests/support/test.h"
 #include "worker/base/hash.h"
 
