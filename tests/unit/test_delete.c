@@ -199,7 +199,7 @@ FIXTURE_TEST(a_range_is_cut_out_of_the_middle)
 
 /* In the service's order U+10000 is before U+E000, although its code point is
  * greater. So the range that is requested from a store may be wider than the
- * selected one. */
+ * selected range. */
 FIXTURE_TEST(a_range_is_in_the_order_of_the_service)
 {
     put("p/a p/a\xf0\x90\x80\x80 p/a\xee\x80\x80 p/az", 1);
@@ -265,8 +265,8 @@ FIXTURE_TEST(what_changed_goes_only_where_it_is_still_selected)
 
 /* ---- what fails ---- */
 
-/* Batches number first_fault to last_fault meet batch_fault. The first batch
- * after fail_batches() has number 0. */
+/* Batches number first_fault to last_fault fail with batch_fault. The first
+ * batch after fail_batches() has number 0. */
 static enum fault batch_fault;
 static unsigned first_fault, last_fault;
 

@@ -33,7 +33,7 @@ struct play {
     void (*fill)(void);
     const char *tables[TABLES_MAX]; /* tables to compare; NULL at the end */
     enum run_finish finish;
-    bool verified; /* verify accepts the tables that fill() has filled */
+    bool verified; /* verify can be called after fill() */
 };
 
 enum act {
@@ -264,7 +264,7 @@ static void check_left(const struct play *play, const char *wanted)
     mem_free(is);
 }
 
-/* Makes an undisturbed run and returns the tables that it leaves as text.
+/* Makes an undisturbed run. Returns, as text, the tables that the run leaves.
  * Owned. *ret: the number that play_out() returned. */
 static char *undisturbed(const struct play *play, enum act what, unsigned *ret)
 {

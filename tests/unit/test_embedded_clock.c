@@ -443,8 +443,8 @@ static int64_t date_of_all(struct store *stores[3])
     return date;
 }
 
-/* Fails unless the store's clock, which advanced by passed_ticks while
- * really_ticks passed, ran as fast as clock.h allows within one boot. */
+/* Fails if the store's clock ran faster or slower within one boot than clock.h
+ * allows. It advanced by passed_ticks while really_ticks passed. */
 static void check_passed(int64_t passed_ticks, int64_t really_ticks)
 {
     assert_true(passed_ticks >= really_ticks - really_ticks / 8 - NEARLY);

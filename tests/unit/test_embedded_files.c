@@ -126,7 +126,7 @@ static void count_entities(const char *table)
     struct err err = {""};
 
     if (embedded_open("main", COPY, &store, &err) != TW_FULL)
-        _exit(101); /* it could have been written */
+        _exit(101); /* the copy could be written */
     if (embedded_open_to_read("main", COPY, &store, &err) != TW_OK) {
         (void)fprintf(stderr, "%s\n", err.text);
         _exit(102);
@@ -413,7 +413,7 @@ SEVEN_TEST(a_file_with_two_hard_links_is_refused)
     assert_refused(LINK, "2 hard links");
     assert_exists(LINK "-wal", false);
     assert_exists(LINK "-shm", false);
-    /* With one name the file is usable again, also twice at once. */
+    /* With one name left, the file can be opened again, also twice at once. */
     assert_int_equal(unlink(LINK), 0);
     f->store = store_file_open(PATH);
     other = store_file_open(PATH);
@@ -780,7 +780,7 @@ FIXTURE_TEST(a_purged_file_becomes_small)
     f->store = store_file_open(PATH);
     while (give_back_once(f->store))
         assert_kept(f);
-    /* What is left: the entities, and some free pages for the next ones. */
+    /* The file still has the entities, and some free pages for new entities. */
     assert_true(store_file_size(PATH) < full / 2);
     assert_kept(f);
     assert_false(give_back_once(f->store));

@@ -96,7 +96,7 @@ FIXTURE_TEST(orders_values_of_every_type)
 
 FIXTURE_TEST(orders_texts_by_their_utf16_units)
 {
-    /* U+1F600 begins with D83D, which is less than U+FF21. */
+    /* In UTF-16, U+1F600 begins with D83D, which is less than FF21. */
     EXPECT(true, "Emoji lt '\xef\xbc\xa1'", "Emoji gt '\xed\x9f\xbf'");
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* /livez and /readyz: what they say of each state of a worker. */
+/* What /livez and /readyz answer in each state of a worker. */
 #include "tests/support/service.h"
 #include "tests/support/test.h"
 #include "tests/support/workbench.h"
@@ -46,7 +46,7 @@ TEST(a_worker_is_alive_while_its_loop_makes_progress)
     alive(&view, true, "alive");
     view.progress_ms = NOW_MS - 61000;
     alive(&view, false, "no progress for 61 s, more than the 60 s");
-    /* An outage is no reason to restart it. */
+    /* An outage of a store is no reason to restart the worker. */
     view = serving();
     view.outage = true;
     alive(&view, true, "alive");
@@ -82,7 +82,7 @@ TEST(a_worker_is_ready_while_it_takes_messages)
     is_ready(&view, false, "for 5 s: store 'main' does not respond");
 }
 
-/* ---- of a consumer that runs ---- */
+/* ---- with a consumer that runs ---- */
 
 static void start(struct service *service, struct workbench *bench)
 {
@@ -99,7 +99,8 @@ static void stop(struct service *service)
     assert_ok(service->outcome);
 }
 
-/* Nothing happens for an hour, and still the loop has just made a turn. */
+/* For an hour the consumer has nothing to do. Its loop still makes a turn
+ * within each heartbeat. */
 VIRTUAL_BENCH_TEST(an_idle_worker_shows_progress)
 {
     struct service service;

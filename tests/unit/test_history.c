@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the dashboard's plot is made of. */
+/* The samples that the dashboard plots. */
 #include "tests/support/test.h"
 #include "worker/base/text.h"
 #include "worker/monitor/history.h"
@@ -65,7 +65,7 @@ FIXTURE_TEST(an_hour_is_kept_and_no_more)
         add(0, i, 10 * i);
     for (const char *at = json(); (at = strchr(at, '[')) != NULL; at++)
         count++;
-    assert_int_equal(count, HISTORY_SAMPLES + 1); /* and the list's own */
+    assert_int_equal(count, HISTORY_SAMPLES + 1); /* + 1: the list itself */
     assert_contains(json(), "\"Samples\":[[60000,0.0,1],");
     assert_contains(json(), "[3650000,0.0,1]]}");
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How a token of each identity is requested, and a store that uses such tokens:
- * with a scripted token server and a scripted service.
+ * How an access token is requested for each kind of identity, and how a store
+ * uses access tokens; with a scripted token server and a scripted service.
  */
 #include <stdatomic.h>
 #include <stdio.h>
@@ -64,7 +64,7 @@ static int tear_down(void **state)
 
 #define FIXTURE_TEST(name) TEST_IN(name, setup, tear_down)
 
-/* NAME=http://127.0.0.1:PORT + path */
+/* Sets the environment variable `name` to http://127.0.0.1:PORT and path. */
 static void set_address(
     const char *name, const struct http_script *script, const char *path)
 {
@@ -75,7 +75,7 @@ static void set_address(
     setenv(name, text, 1);
 }
 
-/* A server that gives one response. */
+/* Starts a server that sends one response. */
 static struct http_script *serve(const char *text)
 {
     static struct script_step step;
@@ -84,8 +84,8 @@ static struct http_script *serve(const char *text)
     return http_script_start(&step, 1);
 }
 
-/* The outcome of one request for a token, and the request that the server got.
- */
+/* Result of the last fetch(): the outcome of one request for a token, and the
+ * request that the server received. */
 static struct {
     enum tw_err code;
     struct identity_answer answer;
@@ -130,7 +130,8 @@ static void fetch_token(enum identity_kind kind, struct http_script *script)
     identity_answer_done(&fetched.answer);
 }
 
-/* The metadata service behind a proxy would be that of the proxy's machine. */
+/* A proxy would forward the request to the metadata service of the proxy's own
+ * machine. */
 FIXTURE_TEST(a_machine_is_asked_for_without_a_proxy)
 {
     struct http_script *script = serve(JSON(TOKEN));
@@ -255,7 +256,8 @@ FIXTURE_TEST(what_the_server_asks_to_wait_is_known)
     assert_int_equal(fetched.retry_ms, 7000);
 }
 
-/* The cluster replaces the file from time to time. */
+/* The cluster replaces the file from time to time, so the file may be missing
+ * or incomplete when it is read. */
 FIXTURE_TEST(a_file_without_a_token_is_named)
 {
     static const char *const contents[] = {"", " \n", "two\nlines", NULL};
@@ -336,7 +338,8 @@ FIXTURE_TEST(who_it_is_can_be_told)
 #define OLD_EXPIRED                                                            \
     AZURE("403 Forbidden", "x-ms-error-code: AuthenticationFailed\r\n")
 
-/* texts: up to four responses; NULL ends the list. */
+/* Starts a server that sends the responses `texts` in turn: at most four. NULL
+ * ends a shorter list. */
 static struct http_script *serve_all(
     const char *const *texts, struct script_step steps[4])
 {
@@ -381,7 +384,8 @@ static enum tw_err list(void)
     return code;
 }
 
-/* So many requests the service got. */
+/* Closes the store and ends both servers. The service must have received
+ * `requests` requests. */
 static void bench_end(size_t requests)
 {
     store_close(bench.store);
@@ -433,8 +437,8 @@ FIXTURE_TEST(a_request_whose_token_was_refused_is_sent_again_with_a_new_one)
     }
 }
 
-/* The request is repeated once only, and the token server gets no further
- * requests. */
+/* A refused request is repeated once, with a new token. After that, the token
+ * server gets no further requests. */
 FIXTURE_TEST(a_service_that_refuses_every_token_is_told_so)
 {
     static const char *const answers[] = {EXPIRED, EXPIRED, EXPIRED, NULL};

@@ -5,7 +5,7 @@
 #include "worker/base/text.h"
 #include "worker/store/azure/identity_answer.h"
 
-/* This machine's clock. */
+/* Time of this machine's clock when the response comes, as Unix time. */
 #define NOW_S 1700000000
 #define NOW (TICKS_1970 + NOW_S * TICKS_PER_S)
 #define T "\"access_token\":\"eyJ0.e-_Y~+/=\""

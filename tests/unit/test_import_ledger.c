@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The ledger entity of an import: an import that is continued, also by two
- * processes at once. */
+/* The ledger entity of an import that is continued, also by two processes at
+ * once. */
 #include "tests/support/faulty.h"
 #include "tests/support/hosted.h"
 #include "tests/support/test.h"
@@ -15,7 +15,7 @@ static struct pool_client *client;
 static struct import_ledger dying;
 static struct import_ledger next;
 static struct transfer lent_to_dying, lent_to_next;
-static struct import_position position; /* where one continues */
+static struct import_position position; /* where the import continues */
 static struct faulty faulty;            /* a store of the next process */
 static unsigned late_writes; /* writes of the process that ends, which are still
                                 in flight */
@@ -60,8 +60,8 @@ static enum tw_err open_with(
         ledger, lent, "in", slice_of(args), &position, &done, &err);
 }
 
-/* A late request of a process that has ended arrives just before a request of
- * the next one. */
+/* Carries out a late request of a process that has ended, just before a request
+ * of the next process. */
 static void land(void *ctx, const struct batch *batch)
 {
     if (late_writes == 0)

@@ -13,7 +13,8 @@ static const struct store MAIN = {
 static const struct store OTHER = {
     .name = "main", .capabilities = {.kind = "embedded", .identity = "b2"}};
 
-/* A copy of Blogs P/R, stored as (table, pk, rk). */
+/* Returns a copy of entity P/R of Blogs, with a TablewardSource that says that
+ * the copy is stored as (store, table, pk, rk). */
 static struct entity copy_at(struct arena *arena, const struct store *store,
     const char *table, const char *pk, const char *rk)
 {
@@ -39,7 +40,7 @@ SCRATCH_TEST(a_copy_in_the_table_of_its_source_is_an_index_row)
     static const struct {
         const char *name;
         const struct store *at;
-        const char *at_table, *of_table; /* it is copied to, and stands in */
+        const char *at_table, *of_table; /* where it was written; where it is */
         const char *partition_key, *row_key;
         bool is;
     } cases[] = {
@@ -50,7 +51,8 @@ SCRATCH_TEST(a_copy_in_the_table_of_its_source_is_an_index_row)
         {"another PartitionKey", &MAIN, "Blogs", "Blogs", "Q", "size:5", false},
         {"a copy elsewhere", &MAIN, "BySize", "BySize", "P", "size:5", false},
         {"a copy of a copy", &MAIN, "BySize", "Blogs", "P", "size:5", false},
-        /* A job that copies Blogs of MAIN to Blogs of OTHER made it. */
+        /* A job that copies Blogs of MAIN to Blogs of OTHER has made this copy.
+         */
         {"another account", &OTHER, "Blogs", "Blogs", "P", "size:5", false},
     };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The jobs of a configuration: names, arguments, kinds, their hash. */
+/* The jobs of a configuration: their names, arguments, kinds and hashes. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -88,7 +88,8 @@ LOADING_TEST(a_job_with_mistakes_does_not_hide_the_others)
 
 /* ---- kinds ---- */
 
-/* Two upgrades of one table: each job alone would be valid. */
+/* Two upgrades of one table contradict each other, although each job alone
+ * would be valid. */
 LOADING_TEST(a_kind_sees_all_jobs_once_they_are_read)
 {
 #define UPGRADE(name, to)                                                      \
@@ -173,7 +174,8 @@ LOADING_TEST(an_argument_may_be_empty_where_the_job_says_so)
 
 /* ---- the hash of a definition ---- */
 
-/* Of the first job; until the second call from now on. */
+/* Returns the hash of the first job in text. Valid until the second call of
+ * hash_of() after this call. */
 static const char *hash_of(const char *text)
 {
     static char hashes[2][17];
@@ -197,7 +199,8 @@ static void expect_other_hash(const char *one, const char *other)
     assert_string_not_equal(hash_of(one), hash_of(other));
 }
 
-/* Otherwise a run would go on with another selection. */
+/* Otherwise a run would continue with another selection after the variable has
+ * changed. */
 TEST(a_variable_that_changes_is_another_definition)
 {
 #define OF_MONTH(month)                                                        \
@@ -254,7 +257,7 @@ TEST(a_run_is_not_bound_to_limits_and_files)
     "  children: [" children "]\n"
 #define BEFORE CASCADE(PARENT, BLOGS ", children: [" POSTS "}]}")
 
-/* Has a run that began with BEFORE all its parts in the job of `text`? */
+/* Does the job of `text` still have all parts that the job of BEFORE has? */
 static bool has_parts_of_before(const char *text)
 {
     struct loading l = {.names = {NULL}}, now = {.names = {NULL}};
@@ -277,7 +280,7 @@ static bool has_parts_of_before(const char *text)
     return all;
 }
 
-/* The run starts over by itself. */
+/* A run that began with BEFORE then starts over by itself. */
 TEST(rules_that_are_added_leave_the_other_parts)
 {
     static const char *const ADDED[] = {
@@ -298,12 +301,12 @@ TEST(rules_that_are_added_leave_the_other_parts)
         assert_true(has_parts_of_before(ADDED[i]));
 }
 
-/* The run is held. */
+/* A run that began with BEFORE is then held. */
 TEST(any_other_change_changes_a_part)
 {
     static const char *const CHANGED[] = {
-        CASCADE(PARENT, BLOGS "}"),             /* a rule less */
-        CASCADE(PARENT, BLOGS "}, " POSTS "}"), /* under another one */
+        CASCADE(PARENT, BLOGS "}"),             /* without Posts */
+        CASCADE(PARENT, BLOGS "}, " POSTS "}"), /* no longer under Blogs */
         CASCADE(PARENT, BLOGS ", row_key: y, children: [" POSTS "}]}"),
         CASCADE(PARENT, BLOGS ", children: [" POSTS ", row_key: y}]}"),
         CASCADE(PARENT, BLOGS ", store: other, children: [" POSTS "}]}"),
@@ -313,7 +316,8 @@ TEST(any_other_change_changes_a_part)
         CASCADE("  parent: {table: Channels, partition_key: '{c}', row_key: "
                 "x, tombstone: {Gone: true}}\n",
             BLOGS ", children: [" POSTS "}]}"),
-        /* {PartitionKey} would be this argument, and not the blog's. */
+        /* {PartitionKey} would then be the argument, not the blog's
+         * PartitionKey. */
         "purge:\n  kind: cascade-delete\n  args: [c, PartitionKey]\n" PARENT
         "  children: [" BLOGS ", children: [" POSTS "}]}]\n",
     };

@@ -27,7 +27,8 @@ static struct json *parse(struct slice text, unsigned max_depth)
     return json;
 }
 
-/* The members of a flat object, and the offset of the text after it. */
+/* Result of read_flat(): the members of a flat object, and the offset of the
+ * text after it. */
 static struct json_members flat;
 static struct arena arena;
 static size_t flat_end;
@@ -54,7 +55,7 @@ static enum tw_err read_flat(
     return json_flat_object(text, annotation, &arena, &flat, &flat_end, err);
 }
 
-/* text: with single quotes. */
+/* Returns text with double quotes in place of its single quotes. */
 static struct slice json_of(const char *text)
 {
     return slice_of(quoted(&arena, text));
@@ -107,7 +108,7 @@ FIXTURE_TEST(every_type_is_read_with_its_exact_text)
     json_free(NULL);
 }
 
-/* Among them numbers that no double holds. */
+/* The cases include numbers that no double can represent. */
 FIXTURE_TEST(a_value_may_stand_alone)
 {
     static const struct {
@@ -167,12 +168,12 @@ FIXTURE_TEST(strings_are_decoded)
     json_free(json);
 }
 
-/* All strings of up to four of these pieces. */
+/* Tries all strings of up to four of these parts. */
 FIXTURE_TEST(surrogates_in_any_order_are_decoded)
 {
     static const struct {
-        const char *text, *alone; /* text: in JSON; alone: decoded, if no other
-                                     half is beside it */
+        const char *text, *alone; /* text: in JSON; alone: decoded, if its
+                                     other half is not beside it */
         int half; /* 1: the first half of a pair, 2: the second half */
     } parts[] = {
         {"\\ud83d", "\xef\xbf\xbd", 1},
@@ -191,7 +192,7 @@ FIXTURE_TEST(surrogates_in_any_order_are_decoded)
 
     for (size_t i = 1; i < count * count * count * count; i++) {
         char text[64] = "\"", expected[64] = "";
-        const char *high = NULL; /* the character of both halves */
+        const char *high = NULL; /* character of the whole pair */
         struct json *json;
 
         for (size_t left = i; left > 0; left /= count) {
@@ -215,9 +216,9 @@ FIXTURE_TEST(surrogates_in_any_order_are_decoded)
     }
 }
 
-/* Once the character of a pair was computed from the lower bits only, so that
- * U+1D800 counted as half a pair, and a message that contained it ended every
- * worker. */
+/* Earlier, the character of a pair was computed from the lower bits only. So
+ * U+1D800 counted as half a pair, and a message that contained U+1D800 ended
+ * every worker. */
 FIXTURE_TEST(every_pair_of_escapes_is_its_character)
 {
     for (uint32_t first = 0x10000; first < 0x110000; first += 0x1000) {
@@ -302,8 +303,8 @@ FIXTURE_TEST(what_is_not_strict_json_is_refused_with_its_place)
     }
 }
 
-/* A text that json_parse() refuses is refused as a member too, and there are no
- * members then. */
+/* A text that json_parse() refuses is also refused as a member of a flat
+ * object. No members are returned then. */
 FIXTURE_TEST(flat_objects_are_read_as_strictly)
 {
     for (size_t i = 0; TEST_EACH(i, refusals); i++) {
@@ -311,7 +312,7 @@ FIXTURE_TEST(flat_objects_are_read_as_strictly)
         struct buf whole;
 
         if (slice_begins(text, slice_of("{}")) || text.len < 3)
-            continue; /* it does not read bytes after the object */
+            continue; /* the flat reader stops after the object */
         buf_init(&whole, 100);
         if (text.at[0] == '{') {
             buf_add_slice(&whole, text);
@@ -538,7 +539,8 @@ static void add_members(struct buf *to, size_t count, size_t same)
     buf_add_char(to, '}');
 }
 
-/* As a flat object, and as any JSON. */
+/* Fails unless the text is refused at byte `at`, both as a flat object and as
+ * any JSON. */
 static void refused_at(const struct buf *text, size_t at)
 {
     struct err err;
@@ -574,8 +576,8 @@ FIXTURE_TEST(a_name_that_comes_again_is_found_among_few_and_many)
         }
 }
 
-/* The first of several repeated names is reported, in whatever order they are
- * found. */
+/* Of several repeated names, the one that is repeated first in the text is
+ * reported, in whatever order the reader finds them. */
 FIXTURE_TEST(the_first_name_that_comes_again_is_named)
 {
     for (size_t more = 0; more < 60; more += 30) {
@@ -635,8 +637,8 @@ static void assert_read_as_by_the_oracle(struct slice text)
     buf_done(&described);
 }
 
-/* All texts of up to six of these pieces, except those that end with the first
- * one, which opens an object. */
+/* Tries all texts of up to six of these parts, except texts that end with "{".
+ */
 FIXTURE_TEST(short_texts_are_read_as_by_another_reader)
 {
     static const char *const parts[] = {
@@ -657,9 +659,9 @@ FIXTURE_TEST(short_texts_are_read_as_by_another_reader)
     }
 }
 
-/* Strings are scanned by eight bytes at a time: each byte is put at each
- * position of strings of each length, which end where the readable memory ends.
- */
+/* The reader scans strings eight bytes at a time. So each byte is put at each
+ * position of strings of each length, and each string ends where the readable
+ * memory ends. */
 FIXTURE_TEST(each_byte_is_read_at_each_place_of_a_string)
 {
     for (size_t len = 1; len < 19; len++)
@@ -675,8 +677,8 @@ FIXTURE_TEST(each_byte_is_read_at_each_place_of_a_string)
             }
 }
 
-/* The first of two special bytes among eight is found, whatever the second one
- * is. */
+/* The first of two special bytes among eight must be found, whatever the second
+ * special byte is. */
 FIXTURE_TEST(two_bytes_that_need_a_look_are_both_seen)
 {
     static const unsigned char bytes[] = {0, 1, 0x1f, 0x20, 0x21, '"', '#', '[',
@@ -729,8 +731,8 @@ FIXTURE_TEST(strings_are_written_so_that_they_read_back)
     assert_written((struct slice){NULL, 0}, "\"\"");
 }
 
-/* A terminal would execute the first text, and show the second one in the wrong
- * direction. */
+/* A terminal would obey the control sequence, and show the file name in the
+ * wrong direction. */
 FIXTURE_TEST(what_a_terminal_obeys_is_escaped)
 {
     assert_written(slice_of("\xc2\x9b"
@@ -773,9 +775,9 @@ FIXTURE_TEST(number_of_values_is_bounded)
     assert_says(&err, "more than 1025 values");
 }
 
-/* Runs in a child process: parses a text while the n-th allocation fails. Exits
- * with 0 if there was no n-th allocation and the result is right, with 1 if it
- * is wrong. */
+/* Parses a text in a child process, while the n-th allocation fails. Exits with
+ * 0 if there was no n-th allocation and the result is right, with 1 if the
+ * result is wrong. */
 static void read_without_memory(unsigned long n)
 {
     struct json *json = NULL;

@@ -16,7 +16,7 @@ static struct json *parse(struct slice text)
     return json;
 }
 
-/* Such lists are stored in entities, so later versions must be able to read
+/* Lists of keys are stored in entities, so later versions must be able to read
  * them. */
 TEST(keys_are_a_list_of_two_texts)
 {

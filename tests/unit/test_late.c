@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Requests that may still arrive late are waited for (rule A4). */
+/* The wait for requests that may still arrive late (rule A4). */
 #include "jobs/engine/late.h"
 #include "jobs/engine/run.h"
 #include "tests/support/fast_platform.h"
@@ -59,8 +59,8 @@ LATE_TEST(a_stop_ends_the_wait)
 {
     stops = true;
     late_note(&late, &REMOTE);
-    late.since_ms += 3600000; /* so that the wait does not end before, however
-                                 slow this machine is */
+    late.since_ms += 3600000; /* so that the wait is not over before the stop,
+                                 however slow this machine is */
     assert_int_equal(late_wait(&late, &run, &err), TW_STOPPED);
     assert_int_equal(asked, 4);
     assert_true(late.any); /* the next attempt still has to wait */

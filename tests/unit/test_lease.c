@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The lease: what each answer of the ledger and the queue does to the right to
- * work on a run, and from when it counts. In a virtual world, so that its waits
- * cost nothing.
+ * The lease: how each response of the ledger and of the queue changes the right
+ * to work on a run, and from when on. The clock is virtual, so waits take no
+ * time.
  */
 #include "tests/support/test.h"
 #include "tests/support/workbench.h"
@@ -21,7 +21,7 @@
 #define JOB "delete-channel"
 #define ALWAYS 1, UINT_MAX
 
-/* Of the job's definition: at first, and after a change. */
+/* Hash of the job's definition: at first, and after a change. */
 #define FIRST_HASH "0123456789abcdef"
 #define SECOND_HASH "fedcba9876543210"
 
@@ -55,7 +55,7 @@ static void done(struct fixture *f)
     virtual_platform_end();
 }
 
-/* For the next case of a table. */
+/* Sets up the fixture anew for the next case of a table. */
 static void begin_anew(struct fixture *f)
 {
     done(f);
@@ -63,7 +63,8 @@ static void begin_anew(struct fixture *f)
     init(f);
 }
 
-/* The next case is about a run of its own. */
+/* Makes f->wish request run n0, n1, ..., so that each case has a run of its
+ * own. */
 static void wish_run(struct fixture *f, size_t number)
 {
     (void)snprintf(f->id, sizeof(f->id), "n%zu", number);
@@ -82,7 +83,7 @@ static enum lease_outcome take(struct fixture *f)
     return lease_acquire(&f->lease, &f->wish, &f->outcome, &f->err);
 }
 
-/* The run that was wished for last, as it is stored. */
+/* Returns the run that f->wish requests, as the ledger has it. */
 static struct ledger_run *read_run(struct fixture *f)
 {
     return workbench_stored(&f->bench, JOB, f->wish.id.at);
@@ -99,7 +100,7 @@ static void renew(struct fixture *f)
     assert_int_equal(lease_write_run(&f->lease, NULL, &f->err), LEASE_VALID);
 }
 
-/* As work.c does it. */
+/* Moves the run to this state and releases the lease, as attempt.c does. */
 static enum lease_status release(struct fixture *f, enum ledger_state state)
 {
     assert_ok(ledger_move(&f->lease.run, state, &f->err));
@@ -111,7 +112,8 @@ static void let_go(struct fixture *f)
     assert_int_equal(release(f, LEDGER_QUEUED), LEASE_VALID);
 }
 
-/* A lease of r1 that a message has rung for. */
+/* Puts a message, receives it, and acquires the lease of the requested run with
+ * it. */
 static void take_with_message(struct fixture *f, const char *text)
 {
     int64_t sent_ms;
@@ -138,13 +140,14 @@ static void expect_state(struct fixture *f, const char *state)
     assert_string_equal(workbench_state(&f->bench, JOB, f->wish.id.at), state);
 }
 
-/* The job's definition is another one. */
+/* Gives the job another definition, with this hash. */
 static void redefine(struct fixture *f, const char *hash)
 {
     memcpy(f->bench.job.hash, hash, 16);
 }
 
-/* What somebody else writes over what is there; change may be NULL. */
+/* Overwrites the run's entity as another process would, with this state and
+ * owner and with an Epoch that is higher by epoch_more. */
 static void rewrite(struct fixture *f, enum ledger_state state,
     const char *owner, int32_t epoch_more)
 {
@@ -156,7 +159,7 @@ static void rewrite(struct fixture *f, enum ledger_state state,
     store(f, run);
 }
 
-/* ---- taking ---- */
+/* ---- acquiring ---- */
 
 FIXTURE_TEST(a_claim_says_what_the_store_said)
 {
@@ -172,7 +175,7 @@ FIXTURE_TEST(a_claim_says_what_the_store_said)
             TW_REFUSED, "the key is wrong"},
         {"the read has no answer", {{BENCH_GET, ALWAYS, BENCH_LOSE_ANSWER}},
             TW_BUSY, "the answer was lost"},
-        /* The request was refused, not the run. */
+        /* Status 400 refuses the request, not the run. */
         {"the read is invalid", {{BENCH_GET, ALWAYS, BENCH_INVALID}}, TW_BUSY,
             "the service says 400"},
         {"the write is forbidden", {{BENCH_BATCH, ALWAYS, BENCH_REFUSE}},
@@ -211,7 +214,8 @@ FIXTURE_TEST(a_run_that_makes_no_sense_is_refused)
     assert_int_equal(lease_write_run(&f->lease, NULL, &f->err), LEASE_LOST);
 }
 
-/* The request was lost: what is there is not ours, and is claimed again. */
+/* The write of the new lease was lost. The ledger still has the previous lease,
+ * which has expired, so the write is repeated. */
 FIXTURE_TEST(a_claim_that_was_lost_is_made_again)
 {
     struct ledger_run *run;
@@ -227,9 +231,11 @@ FIXTURE_TEST(a_claim_that_was_lost_is_made_again)
     assert_true(slice_is(run->owner, f->lease.owner));
 }
 
-/* ---- a message that comes for the first time ---- */
+/* ---- a message that is delivered for the first time ---- */
 
-/* A lease of another run has brought the ledger's Date. */
+/* Acquires the lease of another run, so that the ledger's Date is known. Then
+ * makes f->wish request run r2, for a message with this id that is delivered
+ * for the first time. */
 static void ring_for_r2(struct fixture *f, const char *id)
 {
     acquire(f);
@@ -253,7 +259,7 @@ FIXTURE_TEST(a_first_message_takes_its_run_with_one_request)
     } cases[] = {
         {"it comes for the first time", "r2", 1, 30000, 0},
         {"it came before", "r2", 2, 0, 1},
-        /* It may be one of `enqueue`, which has written the run before. */
+        /* The message may be from `enqueue`, which wrote the run before. */
         {"it names its run", "m", 1, 0, 1},
         {"the last Date is of a minute ago", "r2", 1, 60001, 1},
     };
@@ -280,7 +286,7 @@ FIXTURE_TEST(a_first_message_takes_its_run_with_one_request)
     }
 }
 
-/* Two messages with the id of one run. */
+/* A second message has the id of a run that an attempt already works on. */
 FIXTURE_TEST(a_first_message_of_a_run_at_work_changes_nothing)
 {
     ring_for_r2(f, "r2");
@@ -300,8 +306,8 @@ FIXTURE_TEST(a_first_message_whose_answer_is_lost_is_recognised)
     assert_int_equal(f->bench.calls[BENCH_BATCH], 1);
 }
 
-/* The Date that is known is from before a pause: what is written may be a lease
- * that is over soon, so nothing starts before the next write is stored. */
+/* The known Date is from before a pause, so the lease that is written may be
+ * over soon. No request of the kind starts before the next write is stored. */
 FIXTURE_TEST(a_run_begun_after_a_pause_starts_nothing_at_once)
 {
     ring_for_r2(f, "r2");
@@ -313,7 +319,8 @@ FIXTURE_TEST(a_run_begun_after_a_pause_starts_nothing_at_once)
     assert_true(deadline_is_open(&f->lease.deadline, platform_boot_ms()));
 }
 
-/* ... or over already: then it is another worker's. */
+/* After a longer pause the lease is over already, and another worker may have
+ * the run. */
 FIXTURE_TEST(a_run_begun_after_a_long_pause_is_not_worked)
 {
     ring_for_r2(f, "r2");
@@ -329,7 +336,8 @@ BENCH_BETWEEN(stall_before_the_second_batch)
         virtual_sleep(70000);
 }
 
-/* The first one may be stored by now: its lease has expired. */
+/* The first write may have been stored, and its lease has expired since then.
+ * So the write is not repeated. */
 FIXTURE_TEST(a_claim_is_not_tried_after_the_lease_of_its_first_try)
 {
     f->bench.between = stall_before_the_second_batch;
@@ -338,7 +346,8 @@ FIXTURE_TEST(a_claim_is_not_tried_after_the_lease_of_its_first_try)
     assert_int_equal(f->bench.calls[BENCH_BATCH], 1);
 }
 
-/* What somebody else writes before the n-th request of a sort. */
+/* What another process writes into the run's entity before request number n of
+ * kind `call`. */
 static struct meddling {
     struct fixture *f;
     enum bench_call call;
@@ -356,7 +365,8 @@ BENCH_BETWEEN(meddle)
     rewrite(meddling.f, meddling.state, meddling.owner, meddling.epoch_more);
 }
 
-/* Same epoch, another owner: whose answer is lost looks whose it is. */
+/* Another worker stored its lease with the same Epoch. An attempt that got no
+ * response reads the run and compares the Owner. */
 FIXTURE_TEST(a_claim_that_another_one_beat_is_not_ours)
 {
     acquire(f);
@@ -370,7 +380,8 @@ FIXTURE_TEST(a_claim_that_another_one_beat_is_not_ours)
     assert_int_equal(f->lease.run.epoch, 2);
 }
 
-/* The lease was taken and its answer lost; then somebody cancelled the run. */
+/* The lease was stored and the response was lost. Before the attempt read the
+ * run, an operator cancelled it. */
 FIXTURE_TEST(a_run_cancelled_before_its_claim_was_known_stays_cancelled)
 {
     meddling =
@@ -381,7 +392,8 @@ FIXTURE_TEST(a_run_cancelled_before_its_claim_was_known_stays_cancelled)
     expect_state(f, "cancelled");
 }
 
-/* What the old checkpoint knew, a late insert for one, is lost with it. */
+/* starts_over tells that the checkpoint is dropped, and with it what the
+ * checkpoint recorded, for example a late insert. */
 FIXTURE_TEST(a_checkpoint_that_is_not_used_is_told_of)
 {
     struct ledger_run *run;
@@ -416,7 +428,7 @@ FIXTURE_TEST(a_claim_is_tried_again)
             1},
         {"the read is throttled", {{BENCH_GET, 1, 3, BENCH_THROTTLE}}, 1},
         {"the write is throttled", {{BENCH_BATCH, 1, 3, BENCH_THROTTLE}}, 4},
-        /* What is there is not ours, and is claimed again. */
+        /* The ledger has no lease of this attempt, so the write is repeated. */
         {"the write is lost", {{BENCH_BATCH, 1, 1, BENCH_LOSE_REQUEST}}, 2},
     };
 
@@ -431,7 +443,7 @@ FIXTURE_TEST(a_claim_is_tried_again)
     }
 }
 
-/* The ledger is well: no other run waits for this one. */
+/* The ledger works, so this is no outage that other runs would wait for. */
 FIXTURE_TEST(a_run_that_keeps_changing_is_left_for_later)
 {
     workbench_meets(&f->bench, BENCH_BATCH, ALWAYS, BENCH_CONFLICT);
@@ -443,8 +455,8 @@ FIXTURE_TEST(a_run_that_keeps_changing_is_left_for_later)
     assert_int_equal(f->bench.calls[BENCH_BATCH], 8);
 }
 
-/* Not for ever: its slot is free, and the lease that the first try may have
- * brought is not over, within a third of it. */
+/* The attempt gives up within a third of the lease. Then its slot is free, and
+ * a lease that its first write may have stored is not over yet. */
 FIXTURE_TEST(a_ledger_that_stays_busy_is_an_outage)
 {
     static const struct {
@@ -462,7 +474,8 @@ FIXTURE_TEST(a_ledger_that_stays_busy_is_an_outage)
     }
 }
 
-/* The ledger has a run that the service would take no larger. */
+/* The run's entity has as many properties as the service allows, so the lease
+ * cannot be stored. */
 FIXTURE_TEST(a_run_that_cannot_be_stored_is_left_alone)
 {
     struct lease_message message = {.queue = BENCH_QUEUE,
@@ -474,7 +487,7 @@ FIXTURE_TEST(a_run_that_cannot_be_stored_is_left_alone)
     acquire(f);
     let_go(f);
     run = read_run(f);
-    run->started_ticks = 0; /* room for one that acquiring needs */
+    run->started_ticks = 0; /* acquiring sets it again */
     workbench_fill_run(&f->bench, run);
     assert_int_equal(take(f), LEASE_REFUSED);
     assert_int_equal(f->outcome, TW_INVALID);
@@ -486,7 +499,8 @@ FIXTURE_TEST(a_run_that_cannot_be_stored_is_left_alone)
     expect_state(f, "queued");
 }
 
-/* Between the look and the write it went: begun anew. */
+/* The write finds no entity, although the read before it found one. The run is
+ * then acquired again. */
 FIXTURE_TEST(a_run_that_vanishes_meanwhile_is_begun_again)
 {
     acquire(f);
@@ -536,7 +550,7 @@ FIXTURE_TEST(clocks_are_the_service_s_once_it_has_answered)
                 platform_boot_ms() + 59000);
 }
 
-/* What the ledger has may be anything. */
+/* The ledger may have any numbers, because other programs may write it. */
 FIXTURE_TEST(attempts_are_counted_up_to_the_end_of_numbers)
 {
     struct ledger_run *run = acquire(f);
@@ -567,7 +581,8 @@ FIXTURE_TEST(attempts_that_crash_without_progress_are_counted)
     assert_int_equal(f->lease.run.silent, 4);
 }
 
-/* Who dates what the run is compared with, sees the wall clock. */
+/* RequestedAt of a run is compared with times that other programs take from the
+ * wall clock. */
 FIXTURE_TEST(a_request_is_dated_by_the_wall_clock_of_a_local_store)
 {
     int64_t request;
@@ -579,7 +594,8 @@ FIXTURE_TEST(a_request_is_dated_by_the_wall_clock_of_a_local_store)
     assert_true(f->lease.run.started_ticks > request + 86400 * TICKS_PER_S);
 }
 
-/* Nor does one forward let another in, nor one back keep it out. */
+/* A step of the wall clock forward does not end a lease early, and a step back
+ * does not make it longer. */
 FIXTURE_TEST(a_step_of_the_wall_clock_moves_no_lease)
 {
     static const int64_t steps_ms[] = {
@@ -599,7 +615,7 @@ FIXTURE_TEST(a_step_of_the_wall_clock_moves_no_lease)
 
 /* ---- deadlines ---- */
 
-/* An answer that takes long must not make the lease longer. */
+/* A slow response must not make the lease longer. */
 FIXTURE_TEST(deadlines_count_from_the_sending)
 {
     take_with_message(f, "wake-up");
@@ -609,8 +625,8 @@ FIXTURE_TEST(deadlines_count_from_the_sending)
                 platform_boot_ms() - 300 + f->lease.visibility_timeout_ms);
 }
 
-/* Only the ledger's: the message may be visible again, or lost, and then it is
- * waited for no longer. */
+/* Only the ledger sets the deadline. If the message is visible again or
+ * deleted, the deadline stays, and the message is no longer renewed. */
 FIXTURE_TEST(the_deadline_is_the_ledgers)
 {
     static const enum bench_fault lost[] = {BENCH_CONFLICT, BENCH_GONE};
@@ -635,7 +651,8 @@ FIXTURE_TEST(the_deadline_is_the_ledgers)
     }
 }
 
-/* 3 s: what Date cuts off, and what the service's servers differ by. */
+/* 3 s: 1 s for the fraction that Date cuts off, and 2 s by which the clocks of
+ * the service's servers differ. */
 FIXTURE_TEST(the_lease_is_three_seconds_longer_than_the_deadline)
 {
     int64_t date_ticks, lasts_ms;
@@ -650,7 +667,7 @@ FIXTURE_TEST(the_lease_is_three_seconds_longer_than_the_deadline)
         f->lease.run.lease_until_ticks == date_ticks + lasts_ms * TICKS_PER_MS);
 }
 
-/* Its clock may be wrong by any amount. */
+/* The clock of the queue service may be wrong by any amount. */
 FIXTURE_TEST(the_clock_of_the_queue_service_is_not_used)
 {
     const struct poison_copy copy = {
@@ -669,7 +686,7 @@ FIXTURE_TEST(the_clock_of_the_queue_service_is_not_used)
     assert_true(f->lease.date_sent_ms == sent_ms);
 }
 
-/* ---- keeping ---- */
+/* ---- renewing ---- */
 
 FIXTURE_TEST(a_write_moves_the_deadline_only_when_it_is_stored)
 {
@@ -686,7 +703,8 @@ FIXTURE_TEST(a_write_moves_the_deadline_only_when_it_is_stored)
     assert_true(f->lease.deadline_ms >= deadline_ms + 5000);
 }
 
-/* A front end may keep its own beside ours: a renewal wrote over it. */
+/* A front end may store properties of its own in the run's entity. Earlier, a
+ * renewal removed them. */
 FIXTURE_TEST(what_others_merge_meanwhile_stays)
 {
     struct property note = {
@@ -712,7 +730,7 @@ FIXTURE_TEST(what_is_stored_says_whose_it_is)
     } others[] = {
         {LEDGER_RUNNING, "somebody", 0}, {LEDGER_CANCELLED, "", 0},
         {LEDGER_RUNNING, "", 1},
-        {LEDGER_QUEUED, "", 1}, /* another has let go of it */
+        {LEDGER_QUEUED, "", 1}, /* another attempt has released it */
     };
     struct exchange exchange = {0};
 
@@ -728,7 +746,8 @@ FIXTURE_TEST(what_is_stored_says_whose_it_is)
     assert_int_equal(lease_write_run(&f->lease, NULL, &f->err), LEASE_LOST);
 }
 
-/* What a person asks of the owner; the next renewal stores it beside. */
+/* Stores what an operator asks of the owner. The next renewal reads it and
+ * keeps it. */
 static void ask(struct fixture *f, const char *control, const char *finish)
 {
     struct ledger_run *run = read_run(f);
@@ -750,7 +769,7 @@ FIXTURE_TEST(a_renewal_brings_what_people_ask)
     assert_int_equal(f->lease.asked, LEASE_ASKED_CANCEL);
 }
 
-/* `--accept-deletes` for a run that existed was ignored. */
+/* Earlier, `--accept-deletes` was ignored for a run that existed. */
 FIXTURE_TEST(a_run_that_exists_accepts_deletes_from_now_on)
 {
     static const bool asked[] = {false, true, false};
@@ -764,7 +783,8 @@ FIXTURE_TEST(a_run_that_exists_accepts_deletes_from_now_on)
     }
 }
 
-/* The message of a run is received again for each of its attempts. */
+/* The message of a run is received again for each attempt of the run, but it
+ * accepts deletes only once. */
 FIXTURE_TEST(a_message_accepts_deletes_once)
 {
     f->wish.accept_deletes = true;
@@ -781,8 +801,8 @@ FIXTURE_TEST(a_message_accepts_deletes_once)
     assert_true(read_run(f)->accept_deletes);
 }
 
-/* Asked after the last renewal: an open run becomes what was asked for, one
- * that has just succeeded has succeeded. */
+/* The operator asks after the last renewal. An open run then gets the state
+ * that was asked for; a run that has just ended keeps its state. */
 FIXTURE_TEST(what_is_asked_decides_what_an_open_run_becomes)
 {
     static const struct {
@@ -812,8 +832,8 @@ FIXTURE_TEST(what_is_asked_decides_what_an_open_run_becomes)
     }
 }
 
-/* `finish` that comes while the last round ends is not put off for a minute;
- * another wait is none of its business. */
+/* If `finish` comes while the last round ends, the run does not wait a minute
+ * for its next round. Any other wait stays as it is. */
 FIXTURE_TEST(finish_waits_for_no_round)
 {
     static const struct {
@@ -845,7 +865,7 @@ FIXTURE_TEST(finish_waits_for_no_round)
     }
 }
 
-/* Store the run as an attempt, or a person, has left it. */
+/* Stores the run as an attempt or an operator has left it. */
 static void leave_as(
     struct fixture *f, enum ledger_state state, const char *waits_for)
 {
@@ -858,7 +878,8 @@ static void leave_as(
     store(f, run);
 }
 
-/* A rate of which the time without a worker is a part would be too low. */
+/* The rate of a run would be too low if time without a worker counted as work.
+ */
 FIXTURE_TEST(time_without_an_attempt_is_not_that_of_the_work)
 {
     static const struct {
@@ -874,7 +895,7 @@ FIXTURE_TEST(time_without_an_attempt_is_not_that_of_the_work)
         {LEDGER_WAITING, LEDGER_WAITS_FOR_SETTLE, false},
         {LEDGER_WAITING, "", true}, /* a retry after a failure */
         {LEDGER_QUEUED, "", false},
-        {LEDGER_PAUSED, "", false}, /* `tableward run --id` */
+        {LEDGER_PAUSED, "", false}, /* by `tableward run --id` */
     };
 
     acquire(f);
@@ -893,7 +914,8 @@ FIXTURE_TEST(time_without_an_attempt_is_not_that_of_the_work)
     }
 }
 
-/* The run did not begin before its first attempt. */
+/* A run begins with its first attempt, so the wait before it is not idle time.
+ */
 FIXTURE_TEST(the_wait_for_the_first_attempt_is_no_time_of_the_run)
 {
     struct ledger_run *run;
@@ -909,9 +931,9 @@ FIXTURE_TEST(the_wait_for_the_first_attempt_is_no_time_of_the_run)
     assert_int_equal(f->lease.run.idle_s, 0);
 }
 
-/* The owner crashed before it saw what was asked; so did the one before. Each
- * lease ended three minutes before it was seen, which is no time of the work.
- */
+/* Two owners crashed, the second one before it saw that the run was to be
+ * cancelled. Each lease had ended three minutes before the next attempt; this
+ * time is idle time. */
 FIXTURE_TEST(what_a_crashed_owner_was_asked_is_done)
 {
     struct ledger_run *run;
@@ -933,12 +955,12 @@ FIXTURE_TEST(what_a_crashed_owner_was_asked_is_done)
     assert_int_equal(workbench_listed(&f->bench, JOB, LEDGER_INDEX_ENDED), 1);
 }
 
-/* Its requests may still arrive late: the next owner is to know, although the
- * run has no owner any more. */
+/* Requests of the crashed owner may still arrive late. The next owner must know
+ * this, although the paused run has no Owner any more. */
 FIXTURE_TEST(whoever_resumes_it_knows_that_its_owner_crashed)
 {
     acquire(f);
-    f->lease.run.silent = 0; /* it makes progress */
+    f->lease.run.silent = 0; /* the attempt makes progress */
     renew(f);
     ask(f, LEDGER_CONTROL_PAUSE, "");
     virtual_sleep(64000);
@@ -987,7 +1009,7 @@ static void expect_begun_again(struct fixture *f, const char *why)
     assert_non_null(strstr(f->lease.run.note.at, why));
 }
 
-/* As `resume` does. */
+/* Accepts the new definition, as `resume` does. */
 static void accept_definition(struct fixture *f)
 {
     struct ledger_run *run = read_run(f);
@@ -997,8 +1019,9 @@ static void accept_definition(struct fixture *f)
     store(f, run);
 }
 
-/* Of any kind: a delete of another table would delete what nobody asked for.
- * Once a person has accepted it, it begins with the first round. */
+/* This holds for each kind: for example, a delete from another table would
+ * delete what nobody asked for. After an operator has accepted the definition,
+ * a table job begins again with its first round. */
 FIXTURE_TEST(a_run_waits_for_its_definition)
 {
     static const bool table_job[] = {false, true};
@@ -1031,8 +1054,8 @@ FIXTURE_TEST(a_run_waits_for_its_definition)
     }
 }
 
-/* Each delivery of its message finds it held, and stores the run. Under the
- * restored definition it goes on where it was. */
+/* Each delivery of the run's message finds the run held, and stores it again.
+ * Under the restored definition the run continues from its checkpoint. */
 FIXTURE_TEST(time_of_a_changed_definition_is_not_that_of_the_work)
 {
     attempt_begins(f);
@@ -1051,7 +1074,8 @@ FIXTURE_TEST(time_of_a_changed_definition_is_not_that_of_the_work)
     assert_false(f->lease.starts_over);
 }
 
-/* It was held with the crash unseen. */
+/* The attempt after the crash only stored that the run is held. The next owner
+ * must still know of the crash. */
 FIXTURE_TEST(a_crash_before_the_definition_changed_stays_known)
 {
     attempt_begins(f);
@@ -1078,8 +1102,8 @@ static void expect_held(struct fixture *f, const char *why)
     virtual_sleep(400000);
 }
 
-/* Whatever the two kinds are: a delete does not do what a copy was asked for.
- * No person can accept that. */
+/* This holds for any two kinds: a delete must not do what was requested as a
+ * copy. An operator cannot accept a change of the kind. */
 FIXTURE_TEST(a_run_waits_while_its_job_is_of_another_kind)
 {
     const char *name = f->bench.kind.name;
@@ -1095,8 +1119,8 @@ FIXTURE_TEST(a_run_waits_while_its_job_is_of_another_kind)
     assert_true(slice_is(f->lease.run.checkpoint, "{}"));
 }
 
-/* An attempt that only ends the run leaves its kind: `poison retry` would carry
- * out another one. */
+/* An attempt that only ends the run does not change the run's kind. Otherwise
+ * `poison retry` would carry out a job of another kind. */
 FIXTURE_TEST(a_run_that_ends_keeps_its_kind)
 {
     struct ledger_run *run = attempt_begins(f);
@@ -1109,7 +1133,8 @@ FIXTURE_TEST(a_run_that_ends_keeps_its_kind)
     assert_true(slice_is(f->lease.run.kind, "copy"));
 }
 
-/* `run JOB --id` may continue a paused run, but not as another one. */
+/* `run JOB --id` may continue a paused run, but not as a run of another kind.
+ */
 FIXTURE_TEST(a_paused_run_of_another_kind_stays_paused)
 {
     struct ledger_run *run = attempt_begins(f);
@@ -1123,7 +1148,8 @@ FIXTURE_TEST(a_paused_run_of_another_kind_stays_paused)
     assert_int_equal(read_run(f)->state, LEDGER_PAUSED);
 }
 
-/* So that `resume` accepts what `run` has refused. */
+/* The run notes the definition that `run` has refused, so that `resume` can
+ * accept it. */
 FIXTURE_TEST(a_paused_run_notes_the_definition_that_was_refused)
 {
     attempt_begins(f);
@@ -1166,7 +1192,8 @@ FIXTURE_TEST(a_run_waits_while_its_job_is_in_another_account)
     expect_begun_again(f, "");
 }
 
-/* The person has read what it was when the run was held. */
+/* The operator has read the definition that was refused when the run was held.
+ * A later definition must be accepted again. */
 FIXTURE_TEST(a_definition_that_changes_after_it_was_accepted_is_accepted_anew)
 {
     attempt_begins(f);
@@ -1192,9 +1219,10 @@ FIXTURE_TEST(a_run_starts_over_by_itself_if_rules_were_added)
                     "Blogs (x)"));
 }
 
-/* ---- letting go ---- */
+/* ---- releasing ---- */
 
-/* The later date says less: it was cut to its second, or came late. */
+/* The clock may seem to go back: Date has whole seconds, and responses may come
+ * late. */
 FIXTURE_TEST(a_run_never_ends_before_it_has_begun)
 {
     acquire(f);
@@ -1211,7 +1239,7 @@ FIXTURE_TEST(letting_go_is_tried_until_it_is_stored)
         struct bench_fate meets[2];
         int64_t after_ms;
         enum lease_status status;
-        unsigned least, most; /* writes */
+        unsigned least, most; /* number of writes */
     } cases[] = {
         {"it fails for a while",
             {{BENCH_BATCH, 1, 2, BENCH_FAIL},
@@ -1251,7 +1279,8 @@ FIXTURE_TEST(letting_go_is_tried_until_it_is_stored)
     }
 }
 
-/* An earlier write of this very attempt landed late: ours, but not the end. */
+/* An earlier write of this attempt, not the release, has changed the run, so
+ * the run still has this attempt's Owner. The release is written again. */
 FIXTURE_TEST(letting_go_is_not_an_earlier_write)
 {
     acquire(f);
@@ -1260,7 +1289,8 @@ FIXTURE_TEST(letting_go_is_not_an_earlier_write)
     expect_state(f, "waiting");
 }
 
-/* It had failed, the answer was lost, and somebody has it tried again. */
+/* The run was stored as failed, and the response was lost. Then an operator had
+ * the run retried. */
 FIXTURE_TEST(a_retry_is_not_undone_by_a_lost_answer)
 {
     acquire(f);
@@ -1359,8 +1389,8 @@ FIXTURE_TEST(deleting_the_message_is_tried_again)
     static const struct {
         const char *name;
         struct bench_fate meets;
-        unsigned least, most; /* requests */
-        int64_t left;         /* messages */
+        unsigned least, most; /* delete requests */
+        int64_t left;         /* messages left */
         bool has_message;
     } cases[] = {
         {"it fails for a while", {BENCH_DELETE, 1, 2, BENCH_FAIL}, 3, 3, 0,
@@ -1386,7 +1416,7 @@ FIXTURE_TEST(deleting_the_message_is_tried_again)
     }
 }
 
-/* ---- the copy ---- */
+/* ---- the poison copy ---- */
 
 #define POISON BENCH_QUEUE "-poison"
 
@@ -1401,7 +1431,9 @@ static enum tw_err copy(struct fixture *f, const char *text)
         &f->err);
 }
 
-/* has_receipt: it was this attempt's own answer that told of the copy. */
+/* Fails unless the poison queue has a copy with this text, whose id the run has
+ * noted. has_receipt: the run has noted a pop receipt too, from the response to
+ * the put. */
 static void expect_copy(struct fixture *f, const char *text, bool has_receipt)
 {
     struct messages copies;
@@ -1421,7 +1453,7 @@ FIXTURE_TEST(a_copy_is_put_whatever_its_requests_meet)
         bool queue_is_there;
         struct bench_fate meets[4];
         enum tw_err outcome;
-        unsigned least, most, peeks; /* requests; least and most: puts */
+        unsigned least, most, peeks; /* requests; least and most are puts */
         bool has_receipt;
     } cases[] = {
         {"the queue is missing", false, {{0}}, TW_OK, 2, 2, 0, true},
@@ -1431,7 +1463,7 @@ FIXTURE_TEST(a_copy_is_put_whatever_its_requests_meet)
             {{BENCH_PUT, 1, 1, BENCH_LOSE_REQUEST},
                 {BENCH_PUT, 2, 2, BENCH_FAIL}},
             TW_OK, 3, 3, 2, true},
-        /* The first put is made without a look; the next ones after one. */
+        /* The first put is made without a peek, the next ones after a peek. */
         {"an unknown put", true,
             {{BENCH_PUT, 1, 1, BENCH_FAIL},
                 {BENCH_PUT, 2, 2, BENCH_LOSE_ANSWER},
@@ -1464,7 +1496,8 @@ FIXTURE_TEST(a_copy_is_put_whatever_its_requests_meet)
     }
 }
 
-/* Its queue was not made then: the run was retried for ever. */
+/* Earlier, the missing poison queue was not created in this case, and the run
+ * was retried for ever. */
 FIXTURE_TEST(what_a_queue_cannot_carry_goes_as_base64)
 {
     acquire(f);
@@ -1472,8 +1505,9 @@ FIXTURE_TEST(what_a_queue_cannot_carry_goes_as_base64)
     expect_copy(f, "YQF6", true);
 }
 
-/* A message is on the poison queue; may it be the run's copy? Then how many are
- * there? */
+/* Puts a message with `text` into the poison queue, and then the poison copy
+ * `copied` of the run, which is left out if the message may be this copy.
+ * Returns the number of messages in the poison queue. */
 static int64_t copies_beside(
     struct fixture *f, const char *text, const char *copied)
 {
@@ -1497,10 +1531,11 @@ FIXTURE_TEST(a_copy_of_the_run_is_not_put_again)
     } cases[] = {
         {"it is the run's", OF_R1 "}", OF_R1_COPIED, 0},
         {"it is another run's", OF_JOB "\"r2\"}", OF_R1_COPIED, 1},
-        /* That message was refused, and has nothing to do with the run. */
+        /* That message was refused and does not belong to the run. */
         {"it has other arguments",
             OF_JOB "\"r1\",\"args\":{\"channel\":\"Arts\"}}", OF_R1_COPIED, 1},
-        /* An argument names no run: equal bodies are equal arguments. */
+        /* A body that is only an argument names no run, so equal bodies count
+         * as the same poison copy. */
         {"it is an equal argument", "Football", "Football", 1},
     };
 
@@ -1514,7 +1549,8 @@ FIXTURE_TEST(a_copy_of_the_run_is_not_put_again)
     }
 }
 
-/* It was taken for the copy, and then deleted by the retry: none was left. */
+/* The retry deletes the poison copy that the run has noted. Earlier, that copy
+ * was taken for the new one, so no poison copy was left. */
 FIXTURE_TEST(the_copy_that_a_retry_takes_away_is_no_copy)
 {
     acquire(f);
@@ -1524,7 +1560,8 @@ FIXTURE_TEST(the_copy_that_a_retry_takes_away_is_no_copy)
     assert_true(f->lease.run.poison_receipt.len > 0);
 }
 
-/* A signature that may add and not read: a copy more is better than none. */
+/* A shared access signature may allow adding but not reading. Then the poison
+ * copy is put, because two copies are better than none. */
 FIXTURE_TEST(who_may_not_peek_puts)
 {
     acquire(f);

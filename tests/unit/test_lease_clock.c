@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The Date of responses shows a pause of the machine, and nothing else counts
- * as one. */
+/* A pause of the machine shows in the Date of responses. Nothing else counts as
+ * a pause. */
 #include "tests/support/test.h"
 #include "worker/base/text.h"
 #include "worker/store/deadline.h"
@@ -9,12 +9,12 @@
 
 #define VISIBILITY_MS 6000
 #define YEAR_MS (INT64_C(365) * 24 * 3600 * 1000)
-/* The clock of the ledger's service when the machine was booted. */
+/* What the clock of the ledger's service showed when the machine was booted. */
 #define BOOT_MS (INT64_C(2026) * YEAR_MS)
 
 static const struct store ledger, others[LEASE_CLOCK_STORES];
 
-/* A response of a server whose clock shows at_ms, which its Date has in whole
+/* Notes a response of a server whose clock shows at_ms. The Date has whole
  * seconds. */
 static void respond(struct lease_clock *clock, const struct store *store,
     int64_t at_ms, int64_t sent_ms, int64_t answered_ms)
@@ -80,7 +80,7 @@ CLOCK_TEST(a_ledger_whose_clock_is_set_back_costs_nothing)
     assert_true(lease_clock_is_over(clock));
 }
 
-/* A Date that came while the renewal was on its way is not forgotten. */
+/* A Date that came while the renewal was in flight still counts. */
 CLOCK_TEST(a_lease_that_was_over_when_it_was_stored_is_over)
 {
     struct lease_mark mark;
@@ -93,7 +93,8 @@ CLOCK_TEST(a_lease_that_was_over_when_it_was_stored_is_over)
     assert_true(lease_clock_is_over(clock));
 }
 
-/* Renews the lease until until_ms by the service's clock, as a worker does. */
+/* Renews the lease as a worker does. It then ends at until_ms on the service's
+ * clock. */
 static void renew_until(struct lease_clock *clock, int64_t until_ms)
 {
     struct lease_mark mark = lease_clock_mark(clock);
@@ -101,10 +102,10 @@ static void renew_until(struct lease_clock *clock, int64_t until_ms)
     lease_clock_renew(clock, &mark, until_ms / 1000 * TICKS_PER_S);
 }
 
-/* However wrong the clock of a store is. For 3 days: servers whose clocks
- * differ by 2 s, responses that take up to a second, and a quartz that is
- * faster by 500 in a million. The ledger's clock is wrong by as much in the
- * other direction. */
+/* This holds however wrong the clock of a store is. The test simulates 3 days
+ * with servers whose clocks differ by 2 s, responses that take up to a second,
+ * and an oscillator that is fast by 500 in a million. The ledger's clock is
+ * wrong by the same amount as the store's, in the other direction. */
 CLOCK_TEST(a_clock_that_runs_steadily_raises_no_doubt)
 {
     static const int64_t WRONG_MS[] = {
@@ -129,10 +130,10 @@ CLOCK_TEST(a_clock_that_runs_steadily_raises_no_doubt)
     }
 }
 
-/* A renewal is stored at 10 s, then the machine is paused, and the ledger
- * responds no more. Either another store shows the pause, or the pause was
- * shorter than the time that the deadline keeps free for a request and the 3 s
- * by which each lease is longer than the deadline. */
+/* A renewal is stored at 10 s, then the machine is paused, and the ledger no
+ * longer responds. Either another store shows the pause, or the pause is short:
+ * shorter than the time of a request, which the deadline keeps free, and the 3
+ * s by which each lease is longer than the deadline. */
 CLOCK_TEST(no_pause_moves_a_request_behind_a_long_lease)
 {
     static const int64_t TIMEOUTS_MS[] = {
@@ -154,7 +155,8 @@ CLOCK_TEST(no_pause_moves_a_request_behind_a_long_lease)
             respond(clock, &others[0], BOOT_MS + 10500, 10500, 10501);
             respond(
                 clock, &others[0], BOOT_MS + 11000 + pause_ms, 11000, 11001);
-            /* The last moment at which a request may start, and its true one */
+            /* The last time at which a request may start. In truth it is later
+             * by pause_ms. */
             last_ms = 10000 + TIMEOUTS_MS[i] - deadline.request_ms;
             if (deadline_is_open(&deadline, last_ms))
                 assert_true(BOOT_MS + last_ms + pause_ms <= until_ms);
@@ -163,8 +165,9 @@ CLOCK_TEST(no_pause_moves_a_request_behind_a_long_lease)
         }
 }
 
-/* Any pause that is longer than the difference between the servers' clocks, a
- * second and the time of a response, after a few responses of each server. */
+/* After a few responses of each server, any store shows any pause that is
+ * longer than the difference between the servers' clocks, a second and the time
+ * of a response together. */
 CLOCK_TEST(any_store_shows_a_pause)
 {
     for (unsigned i = 0; i < LEASE_CLOCK_STORES - 1; i++) {
@@ -208,7 +211,7 @@ CLOCK_TEST(a_suspended_machine_raises_no_doubt)
     assert_true(lease_clock_is_over(clock));
 }
 
-/* One response is an hour wrong, all others are right. */
+/* The Date of one response is wrong by an hour, all others are right. */
 CLOCK_TEST(a_single_wrong_date_costs_a_renewal)
 {
     for (int64_t wrong_ms = -3600000; wrong_ms <= 3600000;
@@ -246,8 +249,8 @@ CLOCK_TEST(servers_that_disagree_never_stop_a_run)
     assert_true(open >= 300);
 }
 
-/* A response from before the pause is noted last, and the pause is shown again.
- */
+/* A response that was sent before the pause is noted after the pause was shown.
+ * The next response shows the pause again. */
 CLOCK_TEST(a_late_answer_of_before_the_pause_hides_nothing)
 {
     respond(clock, &ledger, BOOT_MS, 1, 2);
@@ -294,7 +297,7 @@ CLOCK_TEST(a_clock_that_steps_is_doubted_once_for_each_step)
 }
 
 /* A longer lease leaves time for larger differences: servers whose clocks
- * differ by 10 s cost nothing. */
+ * differ by 10 s do not cost a renewal. */
 CLOCK_TEST(a_long_lease_tolerates_worse_clocks)
 {
     lease_clock_init(clock, &ledger, 60000);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The ledger: its entity, its states, its lists. */
+/* The ledger: its entities, the states of runs, and its index. */
 #include "tests/support/test.h"
 #include "tests/support/workbench.h"
 
@@ -29,7 +29,7 @@ static struct ledger_run *stored_run(struct workbench *bench, const char *id)
     return run;
 }
 
-/* A run, and an entity delete-channel/r1 without a property. */
+/* A ledger run, and an entity delete-channel/r1 without properties. */
 struct fixture {
     struct ledger_run run;
     struct arena arena;
@@ -148,7 +148,7 @@ BENCH_TEST(a_scan_shows_runs_and_no_index_rows)
     page_done(&page);
 }
 
-/* Whatever an owner calls itself: other programs may write the ledger. */
+/* An Owner may be any text, because other programs may write the ledger. */
 TEST(a_run_whose_owner_is_dropped_is_known_as_taken_over)
 {
     struct ledger_run run = {.owner = slice_of("o"), .lease_until_ticks = 10};
@@ -169,7 +169,7 @@ TEST(a_run_whose_owner_is_dropped_is_known_as_taken_over)
     assert_false(ledger_takes_over(&run));
 }
 
-/* The owner knows a new acceptance by its later time. */
+/* The owner recognises a new acceptance of deletes by its later time. */
 RUN_TEST(each_acceptance_of_deletes_has_a_later_time)
 {
     static const struct {
@@ -362,7 +362,8 @@ BENCH_TEST(a_row_tells_what_a_list_shows)
     arena_done(&arena);
 }
 
-/* Also of jobs that no configuration has; what is no job's is passed by. */
+/* Jobs that are in no configuration are found too. Partitions that are no
+ * job's, such as `!locks`, are passed over. */
 BENCH_TEST(the_jobs_that_have_runs_are_found_one_by_one)
 {
     static const char *const wanted[] = {"-", "aaa", JOB, NULL};
@@ -397,14 +398,15 @@ RUN_TEST(a_state_of_a_newer_version_is_shown_as_it_is)
     assert_true(slice_is(ledger_state_shown(&f->run), "dreaming"));
     set_text(f, "State", "queued");
     entity_set_int32(&f->entity, &f->arena, "Format", LEDGER_FORMAT + 1);
-    entity_set_int32(&f->entity, &f->arena, "Args", 5); /* of another type */
+    entity_set_int32(&f->entity, &f->arena, "Args", 5); /* a wrong type */
     expect_run(f);
     assert_true(f->run.newer);
     entity_set_int32(&f->entity, &f->arena, "Format", LEDGER_FORMAT);
     expect_no_run(f, "Args");
 }
 
-/* Whoever writes them there must not make ours overflow. */
+/* Other programs may write counters. They must not make the worker's counters
+ * overflow. */
 RUN_TEST(counters_of_others_are_held_within_bounds)
 {
     set_text(f, "State", "queued");
@@ -425,7 +427,7 @@ RUN_TEST(an_error_is_cut_at_a_character)
     memcpy(text + LEDGER_MAX_ERROR_BYTES - 1, "\xc3\xbc", 2);
     ledger_set_error(&f->run, text);
     assert_int_equal(f->run.error.len, LEDGER_MAX_ERROR_BYTES - 1);
-    memset(text, 0x80, sizeof(text) - 1); /* no text */
+    memset(text, 0x80, sizeof(text) - 1); /* not UTF-8 */
     ledger_set_error(&f->run, text);
     assert_true(f->run.error.len <= LEDGER_MAX_ERROR_BYTES);
 }
@@ -463,7 +465,7 @@ BENCH_TEST(a_scan_that_fails_shows_nothing)
     page_done(&page);
 }
 
-/* Somebody's own entity, in a table that is not theirs. */
+/* Another program has put an entity of its own into the ledger's table. */
 BENCH_TEST(an_entity_without_an_id_is_shown_too)
 {
     struct exchange exchange = {0};
@@ -482,7 +484,8 @@ BENCH_TEST(an_entity_without_an_id_is_shown_too)
     arena_done(&arena);
 }
 
-/* Loss 8: one row that cannot be read hides no other, and is named. */
+/* A row that cannot be read does not hide other rows, and is shown with its
+ * keys. */
 BENCH_TEST(a_damaged_row_is_shown_with_its_keys)
 {
     struct ledger_run *run = workbench_new_run(bench);
@@ -536,7 +539,7 @@ RUN_TEST(an_entity_that_is_no_run_is_refused)
     expect_no_run(f, "Epoch");
 }
 
-/* A key may hold what a terminal obeys. */
+/* A key may have control characters, which a terminal would obey. */
 RUN_TEST(a_refusal_shows_the_keys_and_no_control_characters)
 {
     entity_init(&f->entity, &f->arena,

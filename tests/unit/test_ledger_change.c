@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The one conditional write: conflicts, unknown outcomes, ledger
- * index rows. */
+/* ledger_change(), which makes one conditional write: conflicts, unknown
+ * outcomes, ledger index rows. */
 #include "tests/support/test.h"
 #include "tests/support/workbench.h"
 
@@ -14,7 +14,7 @@
 
 #define JOB "delete-channel"
 
-/* What the change makes of the run, and how often it was asked. */
+/* A change of the run, and how often it was applied. */
 struct wish {
     struct ledger_change asked;
     enum ledger_state to;
@@ -55,7 +55,7 @@ static enum tw_err change(
     return ledger_change(&wish->asked, known, run, &wish->err);
 }
 
-/* The change to that state is made of run, which is stored. */
+/* Moves `run`, which is stored, to the state `to`. */
 static void move(
     struct workbench *bench, enum ledger_state to, struct ledger_run *run)
 {
@@ -101,7 +101,7 @@ BENCH_TEST(a_run_is_always_on_one_list)
         {LEDGER_SUCCEEDED, 0, 0, 1},
     };
 
-    /* By a caller that knows the ledger index row, and by one that does not. */
+    /* The caller knows the run's ledger index row, or does not know it. */
     for (int known = 0; known < 2; known++) {
         struct ledger_run *run = begin(bench);
         struct exchange exchange = {0};
@@ -143,7 +143,8 @@ BENCH_TEST(after_a_conflict_the_change_is_made_of_what_is_stored)
     assert_int_equal(wish.applied, 2);
 }
 
-/* Whose answer was lost reads whose write is stored, and makes it once. */
+/* If the response is lost, the run is read to find out whether the write was
+ * stored. The change is made only once. */
 BENCH_TEST(an_unknown_outcome_is_resolved_by_reading)
 {
     static const struct {
@@ -180,7 +181,8 @@ BENCH_TEST(what_cannot_be_read_either_stays_unknown)
     assert_int_equal(change(LEDGER_STORED, &wish, run), TW_UNKNOWN);
 }
 
-/* The worker must not look for a write of before as if it were this one's. */
+/* Otherwise the worker would take the Operation of an earlier change for the
+ * Operation of this change. */
 BENCH_TEST(a_change_that_sent_nothing_names_no_operation)
 {
     struct wish wish = wish_of(bench, LEDGER_RUNNING, 1);
@@ -193,7 +195,7 @@ BENCH_TEST(a_change_that_sent_nothing_names_no_operation)
     assert_string_equal(wish.asked.operation, "");
 }
 
-/* An attempt whose lease is over writes no ledger, however it asks. */
+/* An attempt whose lease is over does not write the ledger. */
 BENCH_TEST(after_the_deadline_nothing_is_written)
 {
     struct wish wish = wish_of(bench, LEDGER_RUNNING, 1);
@@ -244,7 +246,7 @@ static void touch_row(
     page_done(&page);
 }
 
-/* Somebody deleted the run by hand, and its row stayed. */
+/* Somebody deleted the run's entity by hand, but not its ledger index row. */
 BENCH_TEST(a_row_that_was_left_hinders_no_run)
 {
     put_row(bench, "!open!r1", "State", "queued");
@@ -319,8 +321,8 @@ static void reopen(struct workbench *bench)
     assert_ok(ledger_reopen(bench->wrapped.inner, &exchange, slice_of(JOB)));
 }
 
-/* Has the run with that time of its request, of the id of run, closed its job
- * when it ended? */
+/* Returns whether the run with the id of `run` and this time of its request
+ * closed its job when it ended. */
 static bool has_closed(struct workbench *bench, const struct ledger_run *run,
     int64_t requested_ticks)
 {
@@ -335,7 +337,8 @@ static bool has_closed(struct workbench *bench, const struct ledger_run *run,
     return ended;
 }
 
-/* Rule A5: the batch that ends the run closes its job, or none does. */
+/* Rule A5: the batch that ends the run also closes its job; if the batch fails,
+ * neither happens. */
 BENCH_TEST(the_end_of_a_run_closes_its_job_with_it)
 {
     struct wish wish = wish_of(bench, LEDGER_SUCCEEDED, 0);
@@ -350,13 +353,14 @@ BENCH_TEST(the_end_of_a_run_closes_its_job_with_it)
     assert_int_equal(check_open(bench, &wish.err), TW_CONFLICT);
     assert_non_null(strstr(wish.err.text, "`finish` of run r1"));
     reopen(bench);
-    reopen(bench); /* once is enough */
+    reopen(bench); /* the second time without effect */
     assert_ok(check_open(bench, &wish.err));
     assert_true(has_closed(bench, run, run->requested_ticks));
     assert_false(has_closed(bench, run, run->requested_ticks + 1));
 }
 
-/* A person opens the job for a run that was finished before this one. */
+/* An operator opens the job, which an earlier run closed, while this run ends.
+ */
 BENCH_BETWEEN(opens_the_job)
 {
     if (call != BENCH_BATCH || n != 2)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Lines of files of any size. */
+/* Lines are read from files of any size. */
 #include <stdio.h>
 #include <unistd.h>
 
@@ -11,7 +11,7 @@
 #define FILE_NAME "lines.txt"
 
 static struct lines *lines;
-static struct slice line; /* the last one */
+static struct slice line; /* line that was read last */
 static bool end;
 static struct err err;
 

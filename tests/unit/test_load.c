@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A whole configuration file: what is read, what is required, and the positions
- * of problems. */
+/* A whole configuration file: what is read, what is required, and the line that
+ * each problem names. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -64,7 +64,7 @@ static enum tw_err read_text(
         FILE_NAME, use, &fixture->load, &fixture->problems, &fixture->err);
 }
 
-/* Checks that one of the problems is at `line` and contains `text`. */
+/* Fails unless one of the problems is at `line` and contains `text`. */
 static void expect_problem(
     const struct fixture *fixture, unsigned line, const char *text)
 {
@@ -144,7 +144,7 @@ FIXTURE_TEST(relative_paths_start_at_the_state_directory)
     assert_string_equal(f->load->configs[0]->path.at, "/var/lib/one/t.db");
 }
 
-/* ---- the whole ---- */
+/* ---- all parts of the file ---- */
 
 FIXTURE_TEST(all_parts_are_read)
 {
@@ -197,7 +197,7 @@ FIXTURE_TEST(a_configuration_without_stores_is_wrong)
     expect_refused(f, LOAD_SOME, "stores: {}\n", 1, "stores");
 }
 
-/* ---- what is wanted ---- */
+/* ---- stores and jobs that a command needs ---- */
 
 FIXTURE_TEST(a_variable_counts_where_it_is_wanted)
 {
@@ -249,8 +249,8 @@ static void copy_file(const char *from, const char *to)
     assert_int_equal(fclose(in), 0);
 }
 
-/* Both are refused together, each alone is not; a second path of one file is
- * the same store. */
+/* An embedded file and a copy of it can each be opened alone, but not together.
+ * A second path of the same file is the same store. */
 FIXTURE_TEST(a_copy_of_an_embedded_file_is_refused_beside_it)
 {
     const char *const files[] = {"t.db", "copy.db", "path.db"};
@@ -279,7 +279,8 @@ FIXTURE_TEST(a_copy_of_an_embedded_file_is_refused_beside_it)
         (void)unlink(files[i]);
 }
 
-/* As the takeover of a move does, while runs read the list of open stores. */
+/* The takeover of a move opens a store in this way, while runs read the list of
+ * open stores. */
 FIXTURE_TEST(a_store_that_no_job_uses_is_opened_when_it_is_asked_for)
 {
     struct store *first = NULL, *again = NULL;

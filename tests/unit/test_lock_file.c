@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Lock files: who counts as dead and who never does, and what the dead leave.
- * Several lock files of one process are as those of several: each lock is its
- * open file's.
+ * Lock files: which processes count as dead, which never do, and what happens
+ * to the files of dead processes. Each lock belongs to its open file, so
+ * several lock files of this process act like lock files of several processes.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -28,7 +28,7 @@
 #define KEEP_MS 60000
 #define NAME_ROOM 256
 
-/* What the file system says it is; 0: what it is. */
+/* File system type that fstatfs() reports; 0: the true type. */
 static unsigned file_system_type;
 
 int fstatfs(int file, struct statfs *ret)
@@ -40,8 +40,9 @@ int fstatfs(int file, struct statfs *ret)
     return (int)result;
 }
 
-/* How many files there are with names of a length (0: any), and the name of
- * one. -1: no folder. */
+/* Returns how many files of FOLDER have names of this length (0: of any
+ * length); -1: there is no folder. name: gets one of these names; may be NULL.
+ */
 static int count_files_of(size_t length, char *name)
 {
     DIR *open = opendir(FOLDER);
@@ -67,7 +68,8 @@ static int count_files(char *name)
     return count_files_of(0, name);
 }
 
-/* How many files had an owner's name when the last owner's lock was taken. */
+/* Number of lock files with their final names when the last exclusive lock was
+ * taken. */
 static int named_when_locked;
 
 int flock(int file, int operation)
@@ -77,7 +79,7 @@ int flock(int file, int operation)
     return (int)syscall(SYS_flock, file, operation);
 }
 
-/* A file of the folder under the name in an Owner. */
+/* Returns the path in FOLDER of the lock file that the Owner names. */
 static const char *path_of(const char *owner)
 {
     static char path[128];
@@ -91,7 +93,7 @@ static bool is_dead(struct lock_file *lock_file, const char *owner)
     return lock_file_is_dead(lock_file, slice_of(owner));
 }
 
-/* What a process of its own is about to do. */
+/* A child process that has a lock file. */
 struct child {
     pid_t id;
     char owner[LOCK_FILE_OWNER_MAX];
@@ -139,7 +141,8 @@ static void kill_child(const struct child *child)
     assert_int_equal(waitpid(child->id, NULL, 0), child->id);
 }
 
-/* Of what lock_file_find_dead() finds. */
+/* Results of lock_file_find_dead(): number of runs that it found, and the last
+ * of these runs. */
 static unsigned found_count;
 static char last_found[128];
 
@@ -158,7 +161,8 @@ static unsigned look(struct lock_file *lock_file)
     return found_count;
 }
 
-/* The Owner of one that has died during run job/r. Until the next call. */
+/* Leaves the lock file of a process that died during run job/r. Returns the
+ * Owner of the process, valid until the next call. */
 static char *leave_dead(void)
 {
     static char owner[LOCK_FILE_OWNER_MAX];
@@ -178,7 +182,8 @@ static int make_file(const char *path)
     return file;
 }
 
-/* What a test left goes with its directory; the folder must not stay. */
+/* Deletes the folder and its files, so that the next test begins without a
+ * folder. */
 static void clear_folder(void)
 {
     DIR *open = opendir(FOLDER);
@@ -210,7 +215,7 @@ static int tear_down(void **state)
 #define FIXTURE_TEST(name)                                                     \
     TEST_WITH(name, set_up, tear_down, struct lock_file *files)
 
-/* ---- who is dead ---- */
+/* ---- which processes are dead ---- */
 
 FIXTURE_TEST(a_killed_process_is_dead)
 {
@@ -233,7 +238,8 @@ FIXTURE_TEST(a_suspended_process_is_not_dead)
     assert_true(is_dead(files, child.owner));
 }
 
-/* A program that it has started does not have its lock. */
+/* A program that the dead process has started does not have the process's lock.
+ */
 FIXTURE_TEST(a_dead_process_s_children_do_not_keep_its_lock)
 {
     struct child child = start_child(true);
@@ -241,7 +247,7 @@ FIXTURE_TEST(a_dead_process_s_children_do_not_keep_its_lock)
     for (int i = 0; i < 200 && !is_dead(files, child.owner); i++) {
         if (i == 0)
             kill_child(&child);
-        (void)usleep(10000); /* the other is still to be started */
+        (void)usleep(10000); /* the program may not have started yet */
     }
     assert_true(is_dead(files, child.owner));
     (void)kill(-child.id, SIGKILL);
@@ -257,7 +263,7 @@ FIXTURE_TEST(a_live_process_is_not_dead)
     lock_file_close(other);
 }
 
-/* Others need not know how many runs it has. */
+/* The lock shows that a process lives, also while the process has no runs. */
 FIXTURE_TEST(a_process_without_runs_keeps_its_lock)
 {
     struct lock_file *other = lock_file_open(FOLDER, KEEP_MS);
@@ -269,7 +275,7 @@ FIXTURE_TEST(a_process_without_runs_keeps_its_lock)
     lock_file_close(other);
 }
 
-/* Who tries the lock just now is not its owner. */
+/* Another process that tries the lock at the same time is not its owner. */
 FIXTURE_TEST(two_that_search_at_once_both_find_the_dead)
 {
     struct child child = start_child(false);
@@ -282,7 +288,8 @@ FIXTURE_TEST(two_that_search_at_once_both_find_the_dead)
     (void)close(file);
 }
 
-/* Its file is gone: who found it dead before still knows. */
+/* A process that found the owner dead remembers it after the owner's file is
+ * gone. */
 FIXTURE_TEST(the_dead_stay_dead)
 {
     const char *owner = leave_dead();
@@ -293,7 +300,7 @@ FIXTURE_TEST(the_dead_stay_dead)
     assert_true(is_dead(files, owner));
 }
 
-/* Nothing is known of whose file is gone. */
+/* Nothing is known of an owner whose file is gone. */
 FIXTURE_TEST(without_its_file_nobody_is_dead)
 {
     struct lock_file *other = lock_file_open(FOLDER, KEEP_MS);
@@ -305,7 +312,8 @@ FIXTURE_TEST(without_its_file_nobody_is_dead)
     assert_false(is_dead(files, owner));
 }
 
-/* A copy of the folder: the name is the same, its lock is free. */
+/* The other file has the same name, as in a copy of the folder, and its lock is
+ * free. */
 FIXTURE_TEST(another_file_of_that_name_says_nothing)
 {
     struct lock_file *other = lock_file_open(FOLDER, KEEP_MS);
@@ -316,11 +324,12 @@ FIXTURE_TEST(another_file_of_that_name_says_nothing)
     (void)close(make_file(path_of(owner)));
     assert_false(is_dead(files, owner));
     assert_int_equal(look(files), 0);
-    assert_false(is_dead(files, owner)); /* that file's owner is */
+    assert_false(is_dead(files, owner)); /* only the other owner is dead */
     lock_file_close(other);
 }
 
-/* The same file under another name, as a number that is used again has. */
+/* The Owner has the inode number of a dead process's file, but another name, as
+ * if the inode number had been used again. */
 FIXTURE_TEST(the_name_counts_too)
 {
     char *owner = leave_dead();
@@ -340,7 +349,7 @@ FIXTURE_TEST(a_symbolic_link_is_not_followed)
     assert_int_equal(unlink("elsewhere"), 0);
 }
 
-/* Nor is anything waited for. */
+/* Opening the FIFO must not block either. */
 FIXTURE_TEST(a_fifo_is_no_lock_file)
 {
     assert_int_equal(
@@ -371,10 +380,10 @@ FIXTURE_TEST(an_owner_of_any_text_is_not_dead)
     assert_false(lock_file_is_dead(NULL, slice_of(longest)));
 }
 
-/* ---- other machines ---- */
+/* ---- other boots ---- */
 
-/* The same device, inode and name, and nobody has the lock; but that says only
- * that nobody on this machine has it. */
+/* The file has the same device, inode and name as in the Owner, and its lock is
+ * free. But this only shows that nobody on this machine has the lock. */
 TEST(an_owner_of_another_boot_is_not_dead)
 {
     struct lock_file *here;
@@ -386,7 +395,8 @@ TEST(an_owner_of_another_boot_is_not_dead)
     virtual_set_boot_id(0, "00000000-0000-4000-8000-00000000000a");
     here = lock_file_open(FOLDER, KEEP_MS);
     assert_false(is_dead(here, owner));
-    /* It is found, as one who died on this machine would be. */
+    /* The run of the dead process is found, as if the process had died on this
+     * machine. */
     assert_int_equal(look(here), 1);
     assert_false(is_dead(here, owner));
     assert_non_null(strstr(lock_file_owner(here, after), "00000000000a/"));
@@ -406,7 +416,7 @@ TEST(without_a_boot_id_there_is_no_lock_file)
     virtual_platform_end();
 }
 
-/* ---- where there can be none ---- */
+/* ---- where no lock file can be made ---- */
 
 TEST(where_no_file_can_be_made_there_is_none)
 {
@@ -431,8 +441,9 @@ TEST(a_folder_behind_a_symbolic_link_is_not_used)
     assert_int_equal(unlink("link"), 0);
 }
 
-/* A server, or a cluster, may give the lock to another while its owner lives;
- * nor is a type used that nobody knows. */
+/* The server of a network file system, or a cluster, may give the lock to
+ * another process while its owner lives. File systems of unknown types are not
+ * used either. */
 TEST(a_file_system_that_may_lose_locks_is_not_used)
 {
     static const unsigned TYPES[] = {0x6969 /* NFS */, 0xFF534D42 /* CIFS */,
@@ -456,12 +467,12 @@ FIXTURE_TEST(a_file_is_locked_before_it_has_its_name)
 
     assert_int_equal(named_when_locked, 0);
     assert_int_equal(count_files_of(32, NULL), 1);
-    /* As one that has just been made: not to be taken for an owner's. */
+    /* This file is being made: it is not yet the lock file of an Owner. */
     file = make_file(before);
     assert_int_equal(flock(file, LOCK_EX | LOCK_NB), 0);
     assert_int_equal(look(files), 0);
     assert_int_equal(access(before, F_OK), 0);
-    (void)close(file); /* its process died just then */
+    (void)close(file); /* as when its process dies */
     assert_int_equal(look(files), 0);
     assert_int_equal(access(before, F_OK), -1);
 }
@@ -493,8 +504,9 @@ TEST(an_end_in_order_leaves_nothing)
     assert_int_equal(count_files(NULL), -1);
 }
 
-/* A lease that could not be let go of is free for others all the same; one that
- * is over does not keep the file. */
+/* If a lease could not be released, the file stays. So others see that its
+ * owner is dead, and need not wait for the end of the lease. A lease that is
+ * over does not keep the file. */
 FIXTURE_TEST(a_run_that_was_not_let_go_of_keeps_the_file)
 {
     static const struct {
@@ -517,7 +529,8 @@ FIXTURE_TEST(a_run_that_was_not_let_go_of_keeps_the_file)
     assert_string_equal(last_found, "job/r");
 }
 
-/* Others need them for as long as a lease may last, and no longer. */
+/* Files of dead processes are kept as long as a lease may last, and no longer.
+ */
 FIXTURE_TEST(files_of_the_dead_go_in_time)
 {
     struct lock_file *impatient = lock_file_open(FOLDER, 0);
@@ -534,7 +547,8 @@ FIXTURE_TEST(files_of_the_dead_go_in_time)
     assert_true(is_dead(files, child.owner));
 }
 
-/* A process that is killed again and again leaves no folder full of files. */
+/* A process that is killed again and again must not fill the folder with files.
+ */
 FIXTURE_TEST(no_more_than_64_files_of_the_dead_stay)
 {
     for (int i = 0; i < 100; i++)
@@ -586,7 +600,8 @@ FIXTURE_TEST(forgotten_runs_are_not_found)
     assert_string_equal(last_found, "job/b");
 }
 
-/* The same run again, or one that is over: no file grows for ever. */
+/* The place of a note is used again for the same run, or when its lease is
+ * over. So the file does not grow for ever. */
 FIXTURE_TEST(places_are_used_again)
 {
     struct slice job = slice_of("job");
@@ -604,7 +619,8 @@ FIXTURE_TEST(places_are_used_again)
         lock_file_forget(files, i, 0);
 }
 
-/* Too many at once, or too long: those are found by other ways. */
+/* A run is not noted if there are too many notes or if its note is too long.
+ * Such runs are found in other ways. */
 FIXTURE_TEST(notes_have_a_limit)
 {
     char text[600];
@@ -625,7 +641,7 @@ FIXTURE_TEST(notes_have_a_limit)
         lock_file_forget(files, i, 0);
 }
 
-/* Whatever stands in a dead one's file. */
+/* The file of a dead process may contain anything. */
 FIXTURE_TEST(notes_that_make_no_sense_are_passed_over)
 {
     int file = open(path_of(leave_dead()), O_RDWR | O_TRUNC);

@@ -12,13 +12,13 @@
 
 #define MAX_TABLES 17 /* a source, and 16 destinations */
 
-/* A run of a table job that writes `tables` and reads another. */
+/* A run of a table job that writes `tables` and reads table OnlyRead. */
 struct contender {
     struct kind kind;
     struct job job;
     const char *tables[MAX_TABLES];
     const char *id;
-    int64_t second; /* at which it was asked for */
+    int64_t second; /* RequestedAt, in seconds */
 };
 
 static void list_tables(const struct job *job,
@@ -31,11 +31,11 @@ static void list_tables(const struct job *job,
     each(ctx, 0, "OnlyRead", JOB_READS);
     for (size_t i = 0; i < MAX_TABLES && own->tables[i]; i++) {
         each(ctx, 0, own->tables[i], JOB_WRITES);
-        each(ctx, 0, own->tables[i], JOB_WRITES); /* twice is once */
+        each(ctx, 0, own->tables[i], JOB_WRITES); /* named twice */
     }
 }
 
-/* Run "1" of that job. The ledger does not have it. */
+/* Returns run "1" of this job. The ledger does not have the run. */
 static struct contender contender(const char *job, int64_t second,
     const char *first_table, const char *second_table)
 {
@@ -47,7 +47,7 @@ static struct contender contender(const char *job, int64_t second,
         .second = second};
 }
 
-/* Store the run in that state. */
+/* Stores the run in the ledger, in the state run_state. */
 static void stand(struct workbench *bench, const struct contender *own,
     enum ledger_state run_state)
 {
@@ -66,7 +66,7 @@ static void stand(struct workbench *bench, const struct contender *own,
     assert_ok(workbench_store_run(bench, run));
 }
 
-/* Run "1" of that job, which is running. */
+/* Returns run "1" of this job, which the ledger has as running. */
 static struct contender enter(struct workbench *bench, const char *job,
     int64_t second, const char *first_table, const char *second_table)
 {
@@ -76,7 +76,8 @@ static struct contender enter(struct workbench *bench, const char *job,
     return own;
 }
 
-/* The run with another id of the same job. */
+/* Stores another run of the same job, with this id, as running. Returns the
+ * run. */
 static struct contender another(
     struct workbench *bench, const struct contender *own, const char *id)
 {
@@ -89,7 +90,7 @@ static struct contender another(
 
 static struct err last_err;
 static bool taken_over;
-static struct contender a, b, c; /* of the test */
+static struct contender a, b, c; /* the runs of the test */
 
 static struct locks_request request_of(
     struct workbench *bench, struct contender *own)
@@ -139,7 +140,7 @@ static void end(struct workbench *bench, const struct contender *own)
     release(bench, own);
 }
 
-/* RowKeys of `!locks` that begin so. */
+/* Returns the number of rows of `!locks` whose RowKeys begin with prefix. */
 static size_t rows(struct workbench *bench, const char *prefix)
 {
     struct scan_request scan = {.table = LEDGER_TABLE,
@@ -164,13 +165,14 @@ static int set_up_pair(void **state)
     return 0;
 }
 
-/* PAIR_TEST: a/1 and b/1, which is younger, both want Blogs. */
+/* PAIR_TEST: a test with the runs a/1 and b/1, which both write Blogs. b/1 is
+ * younger. */
 #define PAIR_TEST(name)                                                        \
     TEST_WITH(name, set_up_pair, workbench_tear_down_virtual,                  \
         struct workbench *bench)
 
-/* Run b/1 waits for Blogs, which a/1 has, and would take Posts: both ask for
- * the same second, so that job and id are the order. */
+/* Makes run b/1 wait for Blogs, which a/1 has locked. b/1 would also lock
+ * Posts. b/1 was requested in second 2. */
 static void begin_queue(struct workbench *bench)
 {
     a = enter(bench, "a", 1, "Blogs", NULL);
@@ -183,21 +185,21 @@ static void begin_queue(struct workbench *bench)
 VIRTUAL_BENCH_TEST(two_runs_never_have_one_table)
 {
     a = enter(bench, "a", 1, "Blogs", "Posts");
-    b = enter(bench, "b", 2, "POSTS", NULL); /* the same */
+    b = enter(bench, "b", 2, "POSTS", NULL); /* the same as Posts */
     c = enter(bench, "c", 3, "OnlyRead", NULL);
     expect_taken(bench, &a);
     assert_false(taken_over);
     assert_int_equal(rows(bench, "lock!"), 2);
-    expect_taken(bench, &a); /* it has them */
+    expect_taken(bench, &a); /* it has its locks */
     expect_blocked(bench, &b, "run a/1 has table POSTS and is running");
-    expect_taken(bench, &c); /* a only reads */
+    expect_taken(bench, &c); /* a only reads OnlyRead */
     end(bench, &a);
     expect_taken(bench, &b);
     assert_int_equal(rows(bench, "want!"), 0);
     assert_int_equal(rows(bench, "lock!"), 2);
 }
 
-/* Rule L1: of two tables one is taken: none is held meanwhile. */
+/* Rule L1: a run that needs two tables and gets only one locks neither. */
 VIRTUAL_BENCH_TEST(who_waits_holds_nothing)
 {
     a = enter(bench, "a", 5, "Blogs", NULL);
@@ -207,10 +209,11 @@ VIRTUAL_BENCH_TEST(who_waits_holds_nothing)
     expect_blocked(bench, &b, "");
     assert_int_equal(rows(bench, "lock!"), 1);
     assert_int_equal(rows(bench, "want!"), 2);
-    expect_taken(bench, &c); /* older */
+    expect_taken(bench, &c); /* c is older than b */
 }
 
-/* Rule L2: else a stream of younger runs would starve the older one. */
+/* Rule L2: otherwise younger runs, one after another, could starve the older
+ * run. */
 VIRTUAL_BENCH_TEST(a_younger_run_waits_for_an_older_one_that_waits)
 {
     c = contender("c", 3, "Posts", NULL);
@@ -225,7 +228,7 @@ VIRTUAL_BENCH_TEST(a_younger_run_waits_for_an_older_one_that_waits)
     expect_taken(bench, &c);
 }
 
-/* Who cannot come blocks nobody. */
+/* A run that cannot continue soon does not block others by its wants. */
 VIRTUAL_BENCH_TEST(a_want_of_a_run_that_cannot_come_does_not_count)
 {
     static const enum ledger_state states[] = {
@@ -243,8 +246,9 @@ VIRTUAL_BENCH_TEST(a_want_of_a_run_that_cannot_come_does_not_count)
     }
 }
 
-/* Paused and held runs keep what they have; ended ones lose it, though they
- * did not release it, and that is told: late requests (A4). */
+/* Paused and waiting runs keep their locks. Ended runs lose their locks even if
+ * they did not release them. Then taken_over is set, because late requests of
+ * the ended run may still arrive (A4). */
 PAIR_TEST(only_the_end_of_a_run_frees_its_locks)
 {
     static const struct {
@@ -280,7 +284,8 @@ VIRTUAL_BENCH_TEST(the_lock_of_a_pruned_run_is_free)
     assert_true(taken_over);
 }
 
-/* Also for an attempt after that which took the lock over (A4). */
+/* taken_over is also set for later attempts of the run that took the lock over
+ * (A4). */
 PAIR_TEST(late_requests_are_told_for_30_s_after_a_take_over)
 {
     stand(bench, &a, LEDGER_FAILED);
@@ -295,7 +300,8 @@ PAIR_TEST(late_requests_are_told_for_30_s_after_a_take_over)
     assert_false(taken_over);
 }
 
-/* A person has accepted another definition of the job. */
+/* An operator has accepted another definition of the job, with another table.
+ */
 VIRTUAL_BENCH_TEST(a_run_leaves_the_locks_of_former_tables)
 {
     struct contender blogs = enter(bench, "a", 1, "Blogs", NULL);
@@ -305,7 +311,7 @@ VIRTUAL_BENCH_TEST(a_run_leaves_the_locks_of_former_tables)
     expect_taken(bench, &blogs);
     expect_taken(bench, &posts);
     expect_taken(bench, &b);
-    assert_true(taken_over); /* what a/1 has sent may still arrive */
+    assert_true(taken_over); /* a/1's requests may still arrive */
 }
 
 VIRTUAL_BENCH_TEST(two_runs_exchange_their_tables)
@@ -322,7 +328,7 @@ VIRTUAL_BENCH_TEST(two_runs_exchange_their_tables)
     expect_taken(bench, &a_posts);
 }
 
-/* Each later run would read the ended run. */
+/* Otherwise each later run would read the ended run again. */
 VIRTUAL_BENCH_TEST(a_run_that_ends_before_its_turn_leaves_no_wants)
 {
     a = enter(bench, "a", 1, "Blogs", NULL);
@@ -346,8 +352,9 @@ BENCH_BETWEEN(rival_takes)
     expect_taken(bench, &b);
 }
 
-/* Both have read that it is free; one batch is first. Rule L1: one batch has
- * all of them, so that who loses one holds none. */
+/* Both runs have read that the lock is free, and the batch of one run comes
+ * first. Rule L1: one batch takes all locks of a run, so a run that fails to
+ * get one lock has none. */
 VIRTUAL_BENCH_TEST(of_two_that_take_at_once_one_has_it)
 {
     static const char *const wanted[][2] = {
@@ -364,7 +371,8 @@ VIRTUAL_BENCH_TEST(of_two_that_take_at_once_one_has_it)
     }
 }
 
-/* It was read as ended, and its lock, which its end left, as free. */
+/* Run b/1 was read as ended, so the lock that it left was read as free. Then
+ * b/1 is retried and takes the lock again. */
 PAIR_TEST(a_lock_that_a_retried_run_has_again_is_not_taken)
 {
     expect_taken(bench, &b);
@@ -399,7 +407,8 @@ PAIR_TEST(an_outage_takes_nothing)
     assert_int_equal(rows(bench, ""), 0);
 }
 
-/* One refusal ended the attempt: the run was put back for five seconds. */
+/* Earlier, one busy response ended the attempt, and the run waited for five
+ * seconds. */
 PAIR_TEST(a_ledger_that_is_busy_is_waited_for)
 {
     static const enum bench_call calls[] = {BENCH_SCAN, BENCH_GET, BENCH_BATCH};
@@ -419,7 +428,8 @@ PAIR_TEST(a_ledger_that_is_busy_is_waited_for)
     }
 }
 
-/* What is left is free: no run waits for what does not respond. */
+/* The release does not wait for a store that does not respond. Locks that an
+ * ended run leaves are free anyway. */
 PAIR_TEST(a_release_asks_a_store_that_is_away_once)
 {
     expect_taken(bench, &a);
@@ -431,9 +441,10 @@ PAIR_TEST(a_release_asks_a_store_that_is_away_once)
     assert_int_equal(rows(bench, "lock!"), 1);
 }
 
-/* ---- what is in the way ---- */
+/* ---- which runs block others ---- */
 
-/* The run as the ledger has it, changed. */
+/* Changes the run in the ledger. Its UpdatedAt and, if the run waits, its
+ * ResumesAt are late_s ago. */
 static void change_run(struct workbench *bench, const struct contender *own,
     enum ledger_state run_state, const char *waits_for, int64_t late_s)
 {
@@ -447,7 +458,8 @@ static void change_run(struct workbench *bench, const struct contender *own,
     assert_ok(workbench_store_run(bench, run));
 }
 
-/* Rule L2 is for runs that come: others would block a table for ever. */
+/* Rule L2 is only for runs that will take their locks soon. Other runs would
+ * block a table for ever. */
 VIRTUAL_BENCH_TEST(only_a_run_that_comes_keeps_its_place)
 {
     static const struct {
@@ -478,8 +490,8 @@ VIRTUAL_BENCH_TEST(only_a_run_that_comes_keeps_its_place)
     }
 }
 
-/* Of the same second, job and id are the order: a total one, so that of those
- * that wait somebody is first. */
+/* Runs of the same second are ordered by job and id. This order is total, so
+ * one of the waiting runs is always the first. */
 VIRTUAL_BENCH_TEST(runs_of_one_second_have_an_order)
 {
     static const struct {
@@ -502,7 +514,8 @@ VIRTUAL_BENCH_TEST(runs_of_one_second_have_an_order)
     }
 }
 
-/* A person reads which run has the table, and why that one does not go on. */
+/* An operator can read which run has the table, and why this run does not
+ * continue. */
 PAIR_TEST(the_cause_of_who_blocks_is_said)
 {
     struct ledger_run *run;
@@ -526,7 +539,8 @@ PAIR_TEST(the_lock_of_a_damaged_run_is_not_free)
     expect_blocked(bench, &b, "damaged");
 }
 
-/* The first lock there is: of another Format, or without a property. */
+/* Changes the first lock in the ledger: sets its Format and removes the
+ * property left_out (NULL: none). */
 static void change_lock(
     struct workbench *bench, int32_t format, const char *left_out)
 {
@@ -554,7 +568,8 @@ static void change_lock(
     page_done(&page);
 }
 
-/* Its run may have ended: what the lock stands for, that version knows. */
+/* The run of the lock has ended, but only the newer version knows what its lock
+ * means. */
 PAIR_TEST(the_lock_of_a_newer_version_is_not_free)
 {
     stand(bench, &a, LEDGER_SUCCEEDED);
@@ -580,7 +595,7 @@ VIRTUAL_BENCH_TEST(a_lock_that_does_not_say_whose_it_is_is_not_free)
     expect_blocked(bench, &c, "the lock of table Posts");
     assert_non_null(strstr(last_err.text, "delete this lock entity"));
     expect_taken(bench, &a);
-    change_lock(bench, LEDGER_FORMAT, "Run"); /* of Blogs: it comes first */
+    change_lock(bench, LEDGER_FORMAT, "Run"); /* the first lock: of Blogs */
     expect_blocked(bench, &d, "");
     assert_int_equal(rows(bench, "lock!"), 2);
 }
@@ -602,8 +617,8 @@ PAIR_TEST(what_cannot_be_read_is_not_taken)
 
 /* ---- rows and keys ---- */
 
-/* A want that was stored is not stored again; one that cannot be stored costs
- * the run its place, no more. */
+/* A want that is stored already is not stored again. A run whose want cannot be
+ * stored only loses its place in the order. */
 VIRTUAL_BENCH_TEST(wants_are_stored_once)
 {
     struct contender more = contender("b", 2, "Posts", "Blogs");
@@ -642,8 +657,8 @@ static void write_row(struct workbench *bench, const char *partition_key,
     arena_done(&arena);
 }
 
-/* More rows than a page has, some of them of nobody, and all tables that a job
- * can have. */
+/* The partition has more rows than a page, some of them without a run. The job
+ * has as many tables as a job can have. */
 VIRTUAL_BENCH_TEST(all_tables_are_locked_beside_many_rows)
 {
     static char names[MAX_TABLES][8];
@@ -677,7 +692,8 @@ static void list_another_store(const struct job *job,
     each(ctx, 7, "Blogs", JOB_WRITES);
 }
 
-/* A lock is of an account and a table, whatever either is called. */
+/* A lock is for an account and a table. In its RowKey, special characters of
+ * the account are encoded. */
 PAIR_TEST(a_lock_names_the_account)
 {
     static const struct {
@@ -700,18 +716,19 @@ PAIR_TEST(a_lock_names_the_account)
     }
     memset(name, 'x', sizeof(name) - 1);
     name[sizeof(name) - 1] = '\0';
-    bench->store->capabilities.identity = name; /* as a hash */
+    bench->store->capabilities.identity = name; /* long: its hash is used */
     expect_taken(bench, &a);
     assert_int_equal(rows(bench, "lock!xx"), 0);
     assert_int_equal(rows(bench, "lock!"), 1);
     release(bench, &a);
-    a.kind.tables = list_another_store; /* which is not configured */
+    a.kind.tables = list_another_store; /* store 7 is not configured */
     expect_taken(bench, &a);
     assert_int_equal(rows(bench, "lock!"), 0);
 }
 
-/* Private and public endpoint of one account. A run of a former version locks
- * the table of its host only. */
+/* The two hosts are the private and the public endpoint of one account. Without
+ * an account_name, as in a former version, a run locks the table for its host
+ * only. */
 PAIR_TEST(two_hosts_of_one_account_have_one_lock)
 {
     static const struct {
@@ -748,8 +765,8 @@ static void close_tables(struct workbench *bench, struct contender *own)
     assert_ok(locks_close(&request, &last_err));
 }
 
-/* What the end of a run that `finish` has ended leaves, after the job was
- * opened again. */
+/* Writes the row that the end of a run leaves in its job's partition after
+ * `finish`. The row stays when the job is opened again. */
 static void finish_run(struct workbench *bench, const struct contender *own)
 {
     int64_t requested_ticks = TICKS_1970 + own->second * TICKS_PER_S;
@@ -768,8 +785,8 @@ static void finish(struct workbench *bench, struct contender *own)
     finish_run(bench, own);
 }
 
-/* The job was renamed after its `finish`, ran again, and undid what the writers
- * of the new table had written (rule A5). */
+/* Rule A5. Earlier, a job that was renamed after its `finish` could run again
+ * and undo what the writers of the new table had written. */
 VIRTUAL_BENCH_TEST(tables_that_finish_closed_are_closed_for_every_job)
 {
     struct locks_request request;
@@ -781,7 +798,7 @@ VIRTUAL_BENCH_TEST(tables_that_finish_closed_are_closed_for_every_job)
     close_tables(bench, &a);
     close_tables(bench, &a);
     assert_int_equal(rows(bench, "closed!"), 1);
-    /* a/1 has not ended: it may have been cancelled since. */
+    /* Run a/1 has not ended by `finish`; it may have been cancelled instead. */
     expect_taken(bench, &b);
     release(bench, &b);
     finish_run(bench, &a);
@@ -804,7 +821,7 @@ VIRTUAL_BENCH_TEST(tables_that_finish_closed_are_closed_for_every_job)
     expect_taken(bench, &b);
 }
 
-/* Only the run that has ended closes its tables. */
+/* Tables are closed only by a run that has itself ended by `finish`. */
 PAIR_TEST(another_run_of_a_finished_job_closes_no_tables)
 {
     struct contender a2 = another(bench, &a, "2");
@@ -818,8 +835,9 @@ PAIR_TEST(another_run_of_a_finished_job_closes_no_tables)
     expect_closed(bench, &b);
 }
 
-/* The job was edited, opened again for other tables, and finished there. What
- * it has closed before stays closed, for other jobs and for itself. */
+/* The job was edited, opened again for other tables, and finished there. The
+ * tables that it closed before stay closed, for other jobs and for the job
+ * itself. */
 VIRTUAL_BENCH_TEST(a_job_opened_for_other_tables_leaves_the_former_closed)
 {
     struct contender blogs = contender("a", 3, "Blogs", NULL);
@@ -842,7 +860,8 @@ VIRTUAL_BENCH_TEST(a_job_opened_for_other_tables_leaves_the_former_closed)
     expect_taken(bench, &posts3);
 }
 
-/* An id is used again after its run was deleted. */
+/* The id of a deleted run is used again. The new run is not the run that closed
+ * the table. */
 VIRTUAL_BENCH_TEST(a_run_is_not_a_former_run_of_its_id)
 {
     struct contender former = contender("a", 1, "Blogs", NULL);
@@ -865,8 +884,8 @@ PAIR_TEST(tables_that_are_about_to_be_closed_are_not_opened)
     assert_int_equal(rows(bench, "closed!"), 1);
 }
 
-/* The run a/1 ends by `finish` after the first request of another run, which
- * has read its lock by then. */
+/* Ends run a/1 by `finish`, after another run has read the lock of a/1 and
+ * before it reads run a/1. */
 BENCH_BETWEEN(finishes_meanwhile)
 {
     if (call != BENCH_GET || n != 1)
@@ -885,7 +904,8 @@ PAIR_TEST(a_run_that_finishes_while_its_lock_is_read_closes_its_tables)
     assert_true(taken_over);
 }
 
-/* One table may have several indexes. */
+/* A table that is source and destination is not closed, because it may have
+ * several indexes. */
 VIRTUAL_BENCH_TEST(an_index_closes_no_table)
 {
     a = contender("a", 1, "OnlyRead", "Blogs");
@@ -893,7 +913,7 @@ VIRTUAL_BENCH_TEST(an_index_closes_no_table)
     assert_int_equal(rows(bench, "closed!"), 1);
 }
 
-/* Private and public endpoint of one account. */
+/* The two hosts are the private and the public endpoint of one account. */
 PAIR_TEST(tables_are_closed_at_each_host_of_the_account)
 {
     bench->store->capabilities.identity = "acct.table.core.windows.net";
@@ -905,8 +925,9 @@ PAIR_TEST(tables_are_closed_at_each_host_of_the_account)
     expect_taken(bench, &b);
 }
 
-/* The lock is a former version's: of the host alone. An older run waits for it,
- * and wants the account's lock too. */
+/* a/1 has the lock of a former version, for the host only. An older run waits
+ * for it, and also wants the account's lock. a/1 still takes the account's
+ * lock. */
 VIRTUAL_BENCH_TEST(a_run_that_has_a_lock_gives_way_to_no_older_one)
 {
     a = enter(bench, "a", 5, "Blogs", NULL);
@@ -929,7 +950,7 @@ VIRTUAL_BENCH_TEST(what_is_released_is_of_one_run)
     expect_taken(bench, &b);
     release(bench, &a);
     assert_int_equal(rows(bench, "lock!"), 1);
-    release(bench, &a); /* nothing is left of it */
+    release(bench, &a); /* a has no locks left */
     release(bench, &b);
     assert_int_equal(rows(bench, "lock!"), 0);
 }

@@ -15,7 +15,7 @@
 static char logged[1 << 20];
 static int saved_stderr = -1;
 
-/* 2024-02-03T04:05:06.789Z */
+/* Returns 2024-02-03T04:05:06.789Z. */
 static int64_t fixed_ticks(void)
 {
     return INT64_C(638396640000000000) + 33 * INT64_C(864000000000) +
@@ -24,7 +24,8 @@ static int64_t fixed_ticks(void)
 
 static const struct platform_ops fixed = {.wall_ticks = fixed_ticks};
 
-/* At that time. Redirects standard error to a file in the test's directory. */
+/* Sets the clock to fixed_ticks(), and redirects standard error to a file in
+ * the test's directory. */
 static void begin(enum log_level level, enum log_format format)
 {
     int file = open("log", O_CREAT | O_TRUNC | O_RDWR | O_APPEND, 0600);
@@ -278,7 +279,8 @@ TEST(lines_for_the_journal_begin_with_their_priority)
         "\"object\":\"x\",\"message\":\"e\"}\n");
 }
 
-/* A process whose standard error was redirected inherits the variable. */
+/* A process inherits JOURNAL_STREAM even if its standard error was redirected.
+ */
 TEST(lines_elsewhere_have_no_priority)
 {
     assert_int_equal(setenv("JOURNAL_STREAM", "1:2", 1), 0);
