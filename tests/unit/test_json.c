@@ -775,8 +775,8 @@ FIXTURE_TEST(number_of_values_is_bounded)
     assert_says(&err, "more than 1025 values");
 }
 
-/* Parses a text in a child process, while the n-th allocation fails. Exits with
- * 0 if there was no n-th allocation and the result is right, with 1 if the
+/* Parses a text while the n-th allocation fails, and ends this child process:
+ * with 0 if there was no n-th allocation and the result is right, with 1 if the
  * result is wrong. */
 static void read_without_memory(unsigned long n)
 {
