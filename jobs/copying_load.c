@@ -390,7 +390,7 @@ struct target_map {
 /* The first LOCATION_KEYS keys are not read if the caller gives the table. */
 static const struct setting TARGET_KEYS[] = {
     {"store", SETTING_TEXT, SETTING_FIELD(struct target_map, store),
-        .help = "one of stores; default: default_store"},
+        .help = "a name from `stores:`; default: the default store"},
     {"table", SETTING_TEXT, SETTING_FIELD(struct target_map, table),
         .required = true, .help = "the table; created when missing"},
     {"partition_key", SETTING_NODE,

@@ -33,7 +33,8 @@ static bool load_store(struct slice name, struct mark mark,
         return load_default_store(mark, loader, ret);
     if (name.len == 0) {
         problems_add(loader->problems, mark,
-            "store is empty: name one of stores, or remove the key");
+            "`store:` is empty: write a name from `stores:`, or remove "
+            "`store:`");
         return false;
     }
     for (size_t i = 0; i < stores->count; i++)

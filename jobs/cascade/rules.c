@@ -57,7 +57,7 @@ struct parent_map {
 
 static const struct setting PARENT_KEYS[] = {
     {"store", SETTING_TEXT, SETTING_FIELD(struct parent_map, store),
-        .help = "one of stores; default: default_store"},
+        .help = "a name from `stores:`; default: the default store"},
     {"table", SETTING_TEXT, SETTING_FIELD(struct parent_map, table),
         .required = true, .help = "the parent's table"},
     {"partition_key", SETTING_NODE,
@@ -89,7 +89,7 @@ struct rule_map {
 
 static const struct setting RULE_KEYS[] = {
     {"store", SETTING_TEXT, SETTING_FIELD(struct rule_map, store),
-        .help = "one of stores; default: default_store"},
+        .help = "a name from `stores:`; default: the default store"},
     {"table", SETTING_TEXT, SETTING_FIELD(struct rule_map, table),
         .required = true, .help = "the table of the children"},
     {"partition_key", SETTING_NODE, RULE_KEY(SELECTOR_PARTITION_KEY),

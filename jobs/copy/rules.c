@@ -49,7 +49,7 @@ struct from_map {
 
 static const struct setting FROM_KEYS[] = {
     {"store", SETTING_TEXT, SETTING_FIELD(struct from_map, store),
-        .help = "one of stores; default: default_store"},
+        .help = "a name from `stores:`; default: the default store"},
     {"table", SETTING_TEXT, SETTING_FIELD(struct from_map, table),
         .required = true, .help = "the table"},
     SELECTOR_SETTINGS(struct from_map, nodes),

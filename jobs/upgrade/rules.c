@@ -37,7 +37,7 @@ static const struct setting JOB_KEYS[] = {
     {"args", SETTING_NODE, SETTING_FIELD(struct job_map, args),
         .help = "arguments of a run, besides phase"},
     {"store", SETTING_TEXT, SETTING_FIELD(struct job_map, store),
-        .help = "one of stores; default: default_store"},
+        .help = "a name from `stores:`; default: the default store"},
     {"table", SETTING_TEXT, SETTING_FIELD(struct job_map, table),
         .required = true, .help = "the table"},
     {"filter", SETTING_NODE, SETTING_FIELD(struct job_map, filter),

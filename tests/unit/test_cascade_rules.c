@@ -98,7 +98,7 @@ TEST(what_is_wrong_in_a_parent_is_told)
             "my-table"},
         {"{table: '', partition_key: all, row_key: x, " DEAD "}",
             "invalid table name ''"},
-        {PARENT_WITH("store: \"${HOLDS_NOTHING}\", " DEAD), "store is empty"},
+        {PARENT_WITH("store: \"${HOLDS_NOTHING}\", " DEAD), "`store:` is empty"},
         /* The time of creation is a property. */
         {PARENT_WITH(DEAD ", created: ''"),
             "`created` must name a property that the application can set: "
@@ -119,7 +119,8 @@ LOADING_TEST(a_store_is_one_of_the_configuration)
     static const struct choice CASES[] = {
         {"[{table: Blogs, partition_key: x, store: othr}]", "other"},
         {"[{table: Blogs, partition_key: x, store: ''}]",
-            "store is empty: name one of stores, or remove the key"},
+            "`store:` is empty: write a name from `stores:`, or remove "
+            "`store:`"},
     };
     const struct cascade *cascade =
         load(l, HEAD PARENT "  children: [{table: Blogs, partition_key: x, "

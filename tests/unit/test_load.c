@@ -188,7 +188,7 @@ FIXTURE_TEST(several_stores_want_a_default)
 {
     expect_refused(f, LOAD_SOME,
         "stores:\n  a: {embedded: a.db}\n  b: {embedded: b.db}\n", 1,
-        "default_store is missing");
+        "`default_store:` is missing");
 }
 
 FIXTURE_TEST(a_configuration_without_stores_is_wrong)

@@ -207,8 +207,8 @@ static void load_default_store(struct load *load, const struct root *root,
     if (!node) {
         if (load->stores.count > 1)
             problems_add(problems, tree->mark,
-                "default_store is missing: of the %zu stores, name the one for "
-                "tables without `store:`",
+                "`default_store:` is missing: there are %zu stores, so write "
+                "the name of the store for tables without `store:`",
                 load->stores.count);
         return;
     }

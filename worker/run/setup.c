@@ -35,9 +35,8 @@ static const struct setting worker_table[] = {
     {.key = "store",
         .type = SETTING_TEXT,
         .offset = RAW(store),
-        .help =
-            "the store of queues and ledger, which does not move to another "
-            "store by itself; default: the default store"},
+        .help = "the store of queues and ledger; default: the default store; "
+                "the ledger does not move to another store by itself"},
     {.key = "queues",
         .type = SETTING_NODE,
         .offset = RAW(queues),
@@ -208,8 +207,8 @@ static void load_store(struct setup_loader *loader,
     if (at == NULL) {
         if (node && stores->by_default == stores->count && stores->count > 0)
             problems_add(loader->problems, node->mark,
-                "worker: `store:` is missing, because there are several stores "
-                "and no default_store");
+                "`store:` of `worker:` is missing: there are several stores "
+                "and no `default_store:`");
         return;
     }
     for (size_t i = 0; i < stores->count; i++) {
