@@ -1912,7 +1912,7 @@ END
     refused_alike 'the steps of version 2 have changed' v2 phase=contract --config changed.yaml
     prints '^Ratings: 1 entity, 1 batch'
     sed 's/property: V/property: W/' steps.yaml >other.yaml
-    refused_alike 'have their version in property V' v2 phase=contract --config other.yaml
+    refused_alike 'had their version in property V' v2 phase=contract --config other.yaml
 }
 
 # It was ignored, without a word.

@@ -176,10 +176,10 @@ static enum tw_err check_where(const struct upgrade *upgrade,
         (slice_equal(name, upgrade->version) && was == upgrade->absent))
         return TW_OK;
     return err_fail(err, TW_INVALID,
-        "the entities of table %s have their version in property %.*s, and "
-        "without it they are at version %" PRId64 ", since steps were first "
-        "applied: restore `version: {property: %.*s, absent: %" PRId64 "}`, "
-        "because otherwise applied steps would be carried out again",
+        "when steps were first applied to table %s, entities had their version "
+        "in property %.*s, and entities without this property were at version "
+        "%" PRId64 ": restore `version: {property: %.*s, absent: %" PRId64
+        "}`, because otherwise applied steps would be carried out again",
         upgrade->table_ref.table, SLICE_ARG(name), was, SLICE_ARG(name), was);
 }
 
@@ -224,11 +224,12 @@ static enum tw_err refuse_left_out(
     arena_init(&arena);
     err_fail(err, TW_INVALID,
         "`versions:` does not contain version %" PRId64 ", whose steps were "
-        "applied (%.*s, run %.*s/%.*s): restore it, because entities below it "
-        "would not get its steps, and those that have them would stay at it",
+        "applied (%.*s, run %.*s/%.*s): restore this version, because entities "
+        "at a lower version would not get these steps, and entities that have "
+        "them would stay at version %" PRId64,
         number, SLICE_ARG(text_of(stored, "AppliedAt", &arena)),
         SLICE_ARG(text_of(stored, "Job", &arena)),
-        SLICE_ARG(text_of(stored, "Run", &arena)));
+        SLICE_ARG(text_of(stored, "Run", &arena)), number);
     arena_done(&arena);
     return TW_INVALID;
 }
@@ -407,13 +408,15 @@ static enum tw_err check_behind(
         SLICE_ARG(text_of(row, "Run", &arena)));
     if (behind < 0)
         err_fail(err, TW_INVALID,
-            "the expand %s has not ended: let it end before contract", run);
+            "run %s (phase=expand) has not ended: let it end before you run "
+            "phase=contract",
+            run);
     else
         err_fail(err, TW_INVALID,
-            "the expand %s ended with %" PRId64
+            "run %s (phase=expand) ended with %" PRId64
             " entit%s written during its last round and not converted "
             "(Behind): stop the writers of the old release and run "
-            "phase=expand again before contract",
+            "phase=expand again before you run phase=contract",
             run, behind, behind == 1 ? "y" : "ies");
     mem_free(run);
     arena_done(&arena);

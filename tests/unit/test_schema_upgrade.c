@@ -497,7 +497,7 @@ FIXTURE_TEST(contract_is_refused_while_an_expand_has_not_ended)
     h.stop_after = 1;
     assert_int_equal(hosted_attempt(&h, "blogs", ""), RUN_STOPPED);
     h.stop_after = -1;
-    fails_with("contract", "the expand blogs/e has not ended");
+    fails_with("contract", "run blogs/e (phase=expand) has not ended");
     assert_int_equal(run("expand"), RUN_SUCCEEDED);
     assert_int_equal(run("contract"), RUN_SUCCEEDED);
     check("1", AS_NEW);

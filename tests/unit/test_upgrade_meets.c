@@ -226,8 +226,10 @@ FIXTURE_TEST(contract_says_how_far_the_expand_is_behind)
         const char *row, *part;
     } cases[] = {
         {"'Version':2,'Behind':1,'Job':'renamed','Run':'x'",
-            "the expand renamed/x ended with 1 entity written during its last"},
-        {"'Version':2,'Behind':2", "the expand / ended with 2 entities"},
+            "run renamed/x (phase=expand) ended with 1 entity written during "
+            "its last"},
+        {"'Version':2,'Behind':2",
+            "run / (phase=expand) ended with 2 entities"},
         {"'Version':2,'Behind':-1", "has not ended"},
     };
     /* Of another version, or without a valid Behind. */
@@ -385,7 +387,7 @@ FIXTURE_TEST(verify_says_what_it_leaves_aside)
     assert_ok(hosted_verify(&h, "u", "", &all));
     assert_int_equal(all.read, 2);
     assert_non_null(strstr(all.note, "1 left below the newest version because "
-                                     "of on_error: skip; 1 at versions"));
+                                     "of `on_error: skip`; 1 at versions"));
     arena_done(&all.arena);
     scene_remove("Blogs", "a", "1");
     assert_ok(hosted_verify(&h, "u", "", &all));
