@@ -169,7 +169,7 @@ static void check_rename(struct shape_loader *in,
 
     if (slice_equal(rename->from, rename->to))
         refuse(in, to->mark, "", rename->to,
-            " is already the name of the property: choose another name");
+            " is the name that the property already has: choose another name");
     if (has_name(shape->drop, shape->drop_count, rename->from))
         refuse(in, from->mark, "", rename->from,
             " is dropped, so there is nothing to rename");
@@ -312,7 +312,7 @@ static void check_set(
     for (size_t i = 0; i < shape->rename_count; i++)
         if (slice_equal(shape->renames[i].to, name))
             refuse(in, mark, "", name,
-                " is also the new name of a rename: set would overwrite the "
+                " is also the new name of a rename: `set:` would overwrite the "
                 "renamed value");
 }
 
@@ -354,7 +354,8 @@ static void check_kept(struct shape_loader *in, const struct yaml_node *drop)
     for (size_t i = 0; i < shape->drop_count; i++)
         if (has_name(shape->keep, shape->keep_count, shape->drop[i]))
             refuse(in, drop->mark, "", shape->drop[i],
-                " is both kept and dropped: remove it from keep or from drop");
+                " is both kept and dropped: remove it from `keep:` or from "
+                "`drop:`");
 }
 
 bool copying_load_shape(const struct yaml_node *node, struct slice reserved,

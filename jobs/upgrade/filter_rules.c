@@ -226,7 +226,7 @@ static void refuse(
         "the filter matches no entity at version %" PRId64
         ", because %s: such entities would get no later version, and `verify` "
         "would not compare them. Filter by a property that no step changes, or "
-        "let the filter also match what the step makes (... or NAME eq ...)",
+        "let the filter also match the result of the step (... or NAME eq ...)",
         version, buf_text(&causes));
     buf_done(&causes);
 }

@@ -261,8 +261,8 @@ static void check_way(struct order *order, size_t i)
     order->good = false;
     if (way->worth == CONVERT_LOSSY)
         problems_add(order->problems, step->mark,
-            "a conversion from %s to %s loses something (%s): write lossy: "
-            "true to accept that",
+            "a conversion from %s to %s loses something (%s): write `lossy: "
+            "true` to accept the loss",
             edm_type_name(from), edm_type_name(step->edm), way->how);
     else
         problems_add(order->problems, step->mark,

@@ -174,7 +174,7 @@ static bool check_absent(const struct upgrade *upgrade,
     if (upgrade->absent <= upgrade_rules_newest(upgrade))
         return true;
     problems_add(problems, table_ref_mark(node, "absent"),
-        "absent is above the newest version, %" PRId64
+        "`absent:` is above the newest version, %" PRId64
         ": no step would apply to an entity without a version",
         upgrade_rules_newest(upgrade));
     return false;

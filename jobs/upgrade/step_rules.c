@@ -88,7 +88,8 @@ bool step_rules_check_name(
 
     if (slice_is(name, RECORD_PROPERTY)) {
         problems_add(loader->problems, mark,
-            RECORD_PROPERTY " is reserved for expand: choose another name");
+            RECORD_PROPERTY
+            " is reserved for the phase `expand`: choose another name");
         return false;
     }
     for (size_t i = 0; i < COUNT(SYSTEM); i++)
@@ -239,7 +240,8 @@ static bool load_new_name(
     if (!slice_equal(name, in->map.property))
         return true;
     problems_add(in->loader->problems, in->step->to_mark,
-        "%s is already the name of the property: choose another name", name.at);
+        "%s is the name that the property already has: choose another name",
+        name.at);
     in->step->to = (struct slice){NULL, 0};
     return false;
 }

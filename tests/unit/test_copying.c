@@ -397,7 +397,8 @@ TEST(what_is_no_list_or_map_is_refused)
 TEST(what_cannot_be_is_refused)
 {
     refused("{keep: [A, B], drop: [B]}", 22, "B is both kept and dropped");
-    refused("{rename: {A: A}}", 14, "A is already the name of the property");
+    refused(
+        "{rename: {A: A}}", 14, "A is the name that the property already has");
     refused("{rename: {A: X, B: X}}", 20, "two properties are renamed to X");
     refused("{drop: [A], rename: {A: B}}", 22, "A is dropped, so there is");
     refused("{keep: [B], rename: {A: C}}", 22, "A is not kept, so there is");

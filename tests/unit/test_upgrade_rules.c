@@ -95,7 +95,7 @@ TEST(a_version_property_that_is_wrong_is_refused)
         {TOP "  version: {absent: 1}\n" ONE_VERSION, "property"},
         {TOP "  version: {property: V}\n" ONE_VERSION, "absent"},
         {TOP "  version: {property: V, absent: 3}\n" ONE_VERSION,
-            "absent is above the newest version, 2"},
+            "`absent:` is above the newest version, 2"},
         {TOP "  version: {property: V, absent: 1, from: 1}\n" ONE_VERSION,
             "'from' is a former key"},
         {TOP
@@ -189,7 +189,7 @@ TEST(a_value_that_is_wrong_is_refused)
         {HEAD ADD("A", "DateTime", "\"0001-01-01T00:00:00Z\""),
             "this value cannot be Edm.DateTime"},
         {HEAD SET("TablewardExpanded", "Int32", "1"),
-            "TablewardExpanded is reserved for expand"});
+            "TablewardExpanded is reserved for the phase `expand`"});
 }
 
 TEST(a_rename_or_retype_that_is_wrong_is_refused)
@@ -197,11 +197,11 @@ TEST(a_rename_or_retype_that_is_wrong_is_refused)
     ALL_REFUSED({HEAD "    - rename: {property: A}\n", "to"},
         {HEAD "    - rename: {to: B}\n", "property"},
         {HEAD RENAME("A", "V"), "V holds the version"},
-        {HEAD RENAME("A", "A"), "already the name of the property"},
+        {HEAD RENAME("A", "A"), "the name that the property already has"},
         {HEAD "    - retype: {property: A}\n", "to"},
         {HEAD "    - retype: {to: Edm.Int32}\n", "property"},
         {HEAD RETYPE("A", "Int32, to_property: A"),
-            "A is already the name of the property"},
+            "A is the name that the property already has"},
         {HEAD "    - retype: {to: Edm.Int32, to_property: RowKey}\n",
             "RowKey cannot be changed"},
         {HEAD RETYPE("A", "Int32, on_error: [a]"),
@@ -227,7 +227,7 @@ LOADING_TEST(steps_that_do_not_go_together_are_refused)
         {HEAD ADD("A", "Int32", "1") NEXT_VERSION RETYPE("A", "Guid"),
             "an Edm.Int32 cannot become an Edm.Guid"},
         {HEAD ADD("A", "Double", "1.5") NEXT_VERSION RETYPE("A", "Int32"),
-            "write lossy: true to accept that"});
+            "write `lossy: true` to accept the loss"});
     good(l, HEAD ADD("A", "Double", "1.5")
                 NEXT_VERSION RETYPE("A", "Int32, lossy: true"));
     good(l, HEAD RENAME("A", "B") NEXT_VERSION RENAME("B", "A"));
