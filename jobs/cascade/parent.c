@@ -332,9 +332,9 @@ static enum run_end archive_parent(struct cascade_attempt *c)
         if (is_bare(c))
             return RUN_CONTINUES;
         log_run_warn(run_log(c->run),
-            "the parent in %s is archived with the tombstone of run %.*s; an "
-            "archive has the parent without it only if it was made before that "
-            "tombstone was written",
+            "the parent in %s is archived with the tombstone of run %.*s: only "
+            "an archive that was made before that tombstone was written has "
+            "the parent without a tombstone",
             c->cascade->table, SLICE_ARG(owner));
     }
     parent = entity_without(
@@ -431,8 +431,8 @@ static enum run_end check_never_began(struct cascade_attempt *c)
         return RUN_CONTINUES;
     err_fail(c->err, TW_INVALID,
         "this run wrote its tombstone before the job's definition changed, and "
-        "the parent in %s no longer has it: the parent may have been created "
-        "again. If it is to be deleted, enqueue a new run",
+        "the parent in %s no longer has that tombstone: the parent may have "
+        "been created again. If the parent is to be deleted, enqueue a new run",
         c->cascade->table);
     return RUN_FAILED;
 }
@@ -470,11 +470,11 @@ static enum run_end fail_marked_otherwise(struct cascade_attempt *c)
     if (end != RUN_CONTINUES)
         return end;
     err_fail(c->err, TW_INVALID,
-        "the parent in %s was not created again, because TablewardRun still "
-        "names this run, but it no longer has the tombstone that the job "
-        "defines: nothing more was deleted. If it is to be deleted, merge the "
-        "tombstone's properties into it, or restore the former tombstone in "
-        "the job, then retry; if it is to stay, leave this run failed",
+        "TablewardRun still names this run, so the parent in %s was not "
+        "created again, but the parent no longer has the tombstone that the "
+        "job defines: nothing more was deleted. To delete the parent, merge "
+        "the tombstone's properties into it, or restore the former tombstone "
+        "in the job, then retry; to keep the parent, leave this run failed",
         c->cascade->table);
     return RUN_FAILED;
 }
@@ -482,8 +482,9 @@ static enum run_end fail_marked_otherwise(struct cascade_attempt *c)
 static enum run_end give_way(struct cascade_attempt *c)
 {
     cascade_note(c,
-        "the parent in %s no longer had this run's tombstone, because it was "
-        "created again: the run ended and left it, and what was under it then",
+        "the parent in %s no longer had this run's tombstone, because the "
+        "parent was created again: the run ended, and left the parent and the "
+        "entities that were then under it",
         c->cascade->table);
     return RUN_SUCCEEDED;
 }
@@ -730,7 +731,8 @@ static enum run_end send_delete(struct cascade_attempt *c)
 static void note_left_to_other(struct cascade_attempt *c, struct slice owner)
 {
     cascade_note(c,
-        "the parent in %s has the tombstone of run %.*s now: left to that run",
+        "the parent in %s has the tombstone of run %.*s now: this run left the "
+        "parent to that run",
         c->cascade->table, SLICE_ARG(owner));
 }
 

@@ -314,9 +314,10 @@ SCENE_TEST(a_parent_made_anew_while_the_definition_changes_is_left)
     put_blogs(3);
     attempt(RUN_FAILED, "", "Blogs 3");
     assert_string_equal(h.err.text,
-        "this run wrote its tombstone before the job's definition changed, and "
-        "the parent in Channels no longer has it: the parent may have been "
-        "created again. If it is to be deleted, enqueue a new run");
+        "this run wrote its tombstone before the job's definition "
+        "changed, and the parent in Channels no longer has that "
+        "tombstone: the parent may have been created again. If the "
+        "parent is to be deleted, enqueue a new run");
     scene_check_is("Channels", "News", "", "{}");
 }
 
