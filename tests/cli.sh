@@ -1077,7 +1077,7 @@ YAML
     done
     sed 's/{RowKey}/{lower(RowKey)}/' nested.yaml >other.yaml
     run 0 verify del --config other.yaml
-    prints 'are not verified: Comments \(line 10\)'
+    prints 'entity is above them: Comments \(line 10\)'
     rm -f nested.db*
 }
 

@@ -459,8 +459,8 @@ static enum tw_err check_nested(struct verifying *v)
     outcome = nested_verify(&check, v->err);
     if (unread.len > 0)
         v->ret->note = arena_format(&v->ret->arena,
-            "%s%srules whose entities do not show which entity they are under "
-            "are not verified: %s",
+            "%s%sthese rules are not verified, because their entities do not "
+            "show which entity is above them: %s",
             v->ret->note ? v->ret->note : "", v->ret->note ? "; " : "",
             buf_text(&unread))
                            .at;

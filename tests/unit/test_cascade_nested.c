@@ -204,8 +204,8 @@ HOSTED_TEST(a_rule_that_cannot_be_read_backwards_is_named)
             h, "Comments x/c9_1(A=b9); Likes b9/1", NULL, 1, "Likes b9/1");
         assert_non_null(note);
         assert_string_equal(note,
-            "rules whose entities do not show which entity they are under "
-            "are not verified: Comments (line 10)");
+            "these rules are not verified, because their entities do not "
+            "show which entity is above them: Comments (line 10)");
         mem_free(configuration);
     }
 }
@@ -234,7 +234,7 @@ HOSTED_TEST(an_entity_that_an_unread_rule_may_find_is_left_out)
     assert_null(finds(h, "", "F", 0, NULL));
     note = finds(h, "Comments x1/1", "F", 0, NULL);
     assert_non_null(note);
-    assert_non_null(strstr(note, "are not verified: Comments (line 10)"));
+    assert_non_null(strstr(note, "entity is above them: Comments (line 10)"));
 }
 
 /* A property of the children may have the name of an argument. */
@@ -289,7 +289,7 @@ HOSTED_TEST(a_rule_that_cannot_tell_children_from_parents_is_named)
         "        children:\n" CHILD("Channels", BY_ROW_KEY));
     note = finds(h, "Channels b1/b1", NULL, 0, NULL);
     assert_non_null(note);
-    assert_non_null(strstr(note, "are not verified: Channels (line 10)"));
+    assert_non_null(strstr(note, "entity is above them: Channels (line 10)"));
 }
 
 HOSTED_TEST(a_missing_optional_table_is_empty)
