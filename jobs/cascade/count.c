@@ -119,8 +119,8 @@ static enum tw_err check_limit(
     if (limit < 0 || count->total <= limit)
         return TW_OK;
     return err_fail(err, TW_TOO_LARGE,
-        "there are more than %lld entities to delete (refuse_above); "
-        "nothing was deleted: raise refuse_above, or check the arguments",
+        "there are more than %lld entities to delete (`refuse_above:`); "
+        "nothing was deleted: raise `refuse_above:`, or check the arguments",
         (long long)limit);
 }
 

@@ -54,7 +54,7 @@ static void warn(const struct job *job, const struct rule *rule,
 
     problems_warn(problems, rule->mark,
         "job %s %s entities of %s to %s%s, which job %s does not list: %s. Add "
-        "a rule for %s after this rule, with optional: true if the table may "
+        "a rule for %s after this rule, with `optional: true` if the table may "
         "be missing",
         carrier->job->name, is_copy ? "copies" : "moves", carrier->from->table,
         carrier->to->table, where, job->name,

@@ -179,7 +179,7 @@ static enum tw_err check_tables(
             !(c->ahead && rule == cascade->rules &&
                 scan_wait(c->ahead) == TW_OK))
             outcome = check_table(c, rule->store, rule->table,
-                ", or write optional: true in its rule");
+                ", or write `optional: true` in its rule");
         if (outcome == TW_OK)
             outcome = check_tables(c, rule->children, rule->child_count);
     }

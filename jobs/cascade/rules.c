@@ -231,7 +231,7 @@ static const struct entity *load_tombstone(
 
     if (node->type != YAML_MAP || node->count == 0) {
         problems_add(loader->problems, node->mark,
-            "tombstone needs properties, such as {Deleted: true}: they show "
+            "`tombstone:` needs properties, such as {Deleted: true}: they show "
             "readers and writers that the parent is being deleted");
         return NULL;
     }
@@ -603,8 +603,9 @@ static bool check_archived(
     if (!same)
         return true;
     problems_add(problems, same->mark,
-        "this job has a table %s in two stores, and archive would write both "
-        "to one file: remove archive, or use a separate job for one of them",
+        "this job has a table %s in two stores, and `archive:` would write "
+        "both to one file: remove `archive:`, or use a separate job for one of "
+        "them",
         same->table);
     return false;
 }
@@ -614,7 +615,7 @@ static bool load_archive(struct slice folder, const struct yaml_node *map,
 {
     if (folder.at && folder.len == 0) {
         problems_add(loader->problems, table_ref_mark(map, "archive"),
-            "archive is empty: name a folder, or remove the key");
+            "`archive:` is empty: name a folder, or remove the key");
         return false;
     }
     cascade->archive = folder.at;

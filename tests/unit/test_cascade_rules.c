@@ -98,7 +98,8 @@ TEST(what_is_wrong_in_a_parent_is_told)
             "my-table"},
         {"{table: '', partition_key: all, row_key: x, " DEAD "}",
             "invalid table name ''"},
-        {PARENT_WITH("store: \"${HOLDS_NOTHING}\", " DEAD), "`store:` is empty"},
+        {PARENT_WITH("store: \"${HOLDS_NOTHING}\", " DEAD),
+            "`store:` is empty"},
         /* The time of creation is a property. */
         {PARENT_WITH(DEAD ", created: ''"),
             "`created` must name a property that the application can set: "
@@ -154,8 +155,8 @@ TEST(what_is_wrong_in_a_tombstone_is_told)
 {
     static const struct choice CASES[] = {
         /* It is a map of values. */
-        {"Deleted", "tombstone needs properties"},
-        {"{}", "tombstone needs properties"},
+        {"Deleted", "`tombstone:` needs properties"},
+        {"{}", "`tombstone:` needs properties"},
         {"{Deleted: [true]}", "tombstone property Deleted needs a value"},
         {"{Deleted: }", "tombstone property Deleted needs a value"},
         {"{Deleted: null}", "tombstone property Deleted needs a value"},
@@ -685,8 +686,8 @@ LOADING_TEST(settle_is_a_duration_or_a_rising_list)
 LOADING_TEST(an_archive_is_a_folder)
 {
     static const struct choice REFUSED[] = {
-        {"''", "archive is empty: name a folder, or remove the key"},
-        {"${HOLDS_NOTHING}", "archive is empty"},
+        {"''", "`archive:` is empty: name a folder, or remove the key"},
+        {"${HOLDS_NOTHING}", "`archive:` is empty"},
     };
 
     assert_string_equal(
