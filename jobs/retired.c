@@ -15,9 +15,9 @@ static const struct former_kind {
     const char *name, *now, *instead;
 } FORMER_KINDS[] = {
     {"migrate", "copy",
-        "write kind: copy; or kind: move, if the job had mode: move"},
+        "write `kind: copy`, or `kind: move` if the job had `mode: move`"},
     {"reindex", "copy",
-        "write kind: copy, and the same table in from: and in to:"},
+        "write `kind: copy`, and the same table in `from:` and in `to:`"},
 };
 
 static bool has_value(
@@ -49,7 +49,7 @@ const char *retired_kind(const struct yaml_node *job, struct problems *problems)
 enum job_kinds { OF_COPY = 1, OF_MOVE = 2, OF_UPGRADE = 4 };
 
 #define OF_COPIES (OF_COPY | OF_MOVE)
-#define IN_FROM "write it in from: {table: ..., filter: ...}"
+#define IN_FROM "write it in `from: {table: ..., filter: ...}`"
 
 static const struct former_key {
     const char *key;
@@ -58,7 +58,7 @@ static const struct former_key {
     int kinds;         /* bits of enum job_kinds */
     const char *instead;
 } FORMER_KEYS[] = {
-    {"mode", NULL, OF_COPIES, "write kind: copy, or kind: move, instead"},
+    {"mode", NULL, OF_COPIES, "write `kind: copy` or `kind: move` instead"},
     {"on_conflict", "merge", OF_COPY, "choose fail, skip or replace"},
     {"on_conflict", "merge", OF_MOVE, "choose fail, skip or accept_equal"},
     {"on_conflict", "replace", OF_MOVE, "choose fail, skip or accept_equal"},
@@ -74,7 +74,8 @@ static const struct former_key {
     {"max_passes", NULL, OF_COPIES | OF_UPGRADE,
         "a run ends by itself, once a round is short; remove this key"},
     {"steps", NULL, OF_UPGRADE,
-        "steps belong to a version: versions: [{to: 2, steps: [...]}]"},
+        "write the steps of each version in `versions: [{to: 2, steps: "
+        "[...]}]`"},
     {"phase", NULL, OF_UPGRADE,
         "the phase is an argument of a run (`run JOB phase=expand`); remove "
         "this key"},
@@ -172,9 +173,9 @@ static void check_destinations(struct yaml_node *job, struct problems *problems)
         if (!slice_is(job->keys[i]->text, "to") || to->type != YAML_LIST)
             continue;
         problems_add(problems, to->mark,
-            "'to' is a list, which a move no longer takes: write one "
-            "destination, to: {table: ...}; a job of kind copy may have "
-            "several");
+            "`to:` is a list, which a move no longer takes: write one "
+            "destination, `to: {table: ...}`; a job of kind copy may have "
+            "several destinations");
         if (to->count > 0)
             job->items[i] = to->items[0];
     }
@@ -191,7 +192,7 @@ static void check_version(
         {"from",
             "write `absent: 1` (absent is the version of an entity without "
             "the property)"},
-        {"to", "write it in versions: [{to: 2, steps: [...]}]"},
+        {"to", "write it in `versions: [{to: 2, steps: [...]}]`"},
     };
 
     for (size_t i = 0; i < job->count; i++) {
@@ -209,7 +210,7 @@ static void check_version(
                 continue;
             }
             problems_add(problems, version->keys[k]->mark,
-                "'%s' is a former key of version: %s", FORMER[!from].key,
+                "'%s' is a former key of `version:`: %s", FORMER[!from].key,
                 FORMER[!from].instead);
             drop_member(version, k);
         }

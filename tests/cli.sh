@@ -1161,7 +1161,7 @@ YAML
     says "^former.yaml:5:34: 'copies' is a former key: write .to:. with"
     says "^former.yaml:6:41: 'steps' is a former key: .*versions:"
     says "^former.yaml:6:52: 'phase' is a former key: .*run JOB phase=expand"
-    says "^former.yaml:7:30: 'from' is a former key of version: .*absent: 1"
+    says "^former.yaml:7:30: 'from' is a former key of .version:.: .*absent: 1"
 }
 
 a_run_is_asked_for_and_happens_once() {

@@ -144,8 +144,8 @@ READING_TEST(a_former_kind_is_named_with_the_present_one)
     static const struct {
         const char *text, *now, *part;
     } CASES[] = {
-        {"kind: migrate", "copy", "write kind: copy; or kind: move"},
-        {"{kind: migrate, mode: copy}", "copy", "write kind: copy"},
+        {"kind: migrate", "copy", "write `kind: copy`, or `kind: move`"},
+        {"{kind: migrate, mode: copy}", "copy", "write `kind: copy`"},
         {"{kind: migrate, mode: move}", "move", "kind: move"},
         {"kind: reindex", "copy", "same table"},
     };
