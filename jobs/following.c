@@ -59,13 +59,13 @@ static void check_pair(
         return;
     if (follows(job) && follows(other))
         problems_add(problems, other->mark,
-            "jobs %s and %s both have follow: true and write table %s: a run "
+            "jobs %s and %s both have `follow: true` and write table %s: a run "
             "of one job would wait until a run of the other job is ended by "
             "`finish`",
             job->name, other->name, table);
     else
         problems_warn(problems, (follows(job) ? job : other)->mark,
-            "job %s has follow: true: while a run of it is open, runs of job "
+            "job %s has `follow: true`: while a run of it is open, runs of job "
             "%s wait for table %s",
             (follows(job) ? job : other)->name,
             (follows(job) ? other : job)->name, table);

@@ -161,7 +161,8 @@ static void add_kind_args(const struct yaml_node *node, struct job *job,
 
         if (job_arg_index(job, name) < job->arg_count)
             problems_add(problems, yaml_get(node, "args")->mark,
-                "every job of kind %s has an argument %s: remove it from args",
+                "every job of kind %s has an argument %s: remove it from "
+                "`args:`",
                 kind->name, kind->args[i].name);
     }
     for (size_t i = 0; i < kind->arg_count; i++)
@@ -380,7 +381,7 @@ static const struct kind *load_kind(
         names[i] = KINDS[i]->name;
     if (!kind)
         problems_add(problems, node->mark,
-            "kind is missing: write what the job does, such as kind: %s",
+            "`kind:` is missing: write the kind of the job, such as `kind: %s`",
             names[0]);
     else
         settings_unknown(problems, kind->mark, "kind",
@@ -477,7 +478,7 @@ static bool load_job(const struct yaml_node *name, const struct yaml_node *node,
     }
     if (node->type != YAML_MAP) {
         problems_add(problems, node->mark,
-            "job %s must be a map, beginning with kind:", job->name);
+            "job %s must be a map, beginning with `kind:`", job->name);
         return false;
     }
     load_args(yaml_get(node, "args"), job, arena, problems);

@@ -43,8 +43,8 @@ TEST(each_mistake_of_a_job_is_named)
     } CASES[] = {
         {"[purge]\n", "jobs must be a map of names"},
         {"purge: cascade-delete\n",
-            "job purge must be a map, beginning with kind:"},
-        {"purge: {settle: 5s}\n", "kind is missing"},
+            "job purge must be a map, beginning with `kind:`"},
+        {"purge: {settle: 5s}\n", "`kind:` is missing"},
         {"purge: {kind: cascade-delte}\n", "cascade-delete"},
         {"purge: {kind: [cascade-delete]}\n", "kind"},
         {"mv: {kind: move, from: {table: Blogs}, to: [{table: Months}]}\n",
@@ -114,8 +114,8 @@ LOADING_TEST(two_following_jobs_of_one_table_are_refused)
     loading_begin(
         l, COPY("one", "Copies", "true") COPY("other", "copies", "true"));
     assert_int_equal(l->problems.errors, 1);
-    assert_true(loading_says(
-        l, "jobs one and other both have follow: true and write table Copies"));
+    assert_true(loading_says(l,
+        "jobs one and other both have `follow: true` and write table Copies"));
     loading_good(
         l, COPY("one", "Copies", "true") COPY("other", "Others", "true"));
     assert_int_equal(l->problems.warnings, 0);
@@ -126,7 +126,7 @@ LOADING_TEST(a_job_that_waits_for_a_following_one_is_a_warning)
     loading_good(
         l, COPY("once", "Copies", "false") COPY("always", "Copies", "true"));
     assert_int_equal(l->problems.warnings, 1);
-    assert_true(loading_says(l, "job always has follow: true: while a run of "
+    assert_true(loading_says(l, "job always has `follow: true`: while a run of "
                                 "it is open, runs of job once wait"));
     loading_good(
         l, COPY("once", "Copies", "false") COPY("too", "Copies", "false"));
