@@ -86,7 +86,7 @@ static enum tw_err check_alias(
         return outcome;
     return err_fail(work->err, TW_INVALID,
         "stores %s and %s are one account, and its table %s is both source and "
-        "destination: write the same store in from: and to:",
+        "destination: write the same store in `from:` and `to:`",
         work->from_store->name, table->store->name, table->table);
 }
 
@@ -425,10 +425,11 @@ static void copy_link(const struct job *job, const struct jobs *jobs,
 
         if (to && rules->on_conflict == COPY_CONFLICT_REPLACE)
             problems_warn(problems, job->mark,
-                "job %s copies %s to %s%s with on_conflict: replace, and job "
-                "%s copies the other way: what the application writes there "
-                "is overwritten with older copies of it; run job %s only while "
-                "the application does not write there",
+                "job %s copies %s to %s%s with `on_conflict: replace`, and job "
+                "%s copies the other way: an entity that the application "
+                "writes there is overwritten with an older copy of this "
+                "entity; run job %s only while the application does not write "
+                "there",
                 job->name, rules->from.table, to->table,
                 to->store == rules->from.store ? "" : " in another store",
                 other->name, job->name);

@@ -153,7 +153,7 @@ enum tw_err copy_make(const struct copy_work *work, size_t number,
         return outcome;
     if (table->is_index && has_same_keys(ret, source))
         return err_fail(err, TW_INVALID,
-            "its copy would have its own keys in its own table");
+            "its copy would have the keys and the table of the source");
     stamp.partition_key = source->partition_key;
     stamp.row_key = source->row_key;
     stamp.etag = source->etag;

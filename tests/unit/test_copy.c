@@ -420,7 +420,7 @@ FIXTURE_TEST(replace_adopts_what_the_job_does_not_select)
 FIXTURE_TEST(a_copy_with_the_keys_of_its_source_is_refused)
 {
     scene_put("Shoes", "p", "size:1", "\"Size\":1");
-    fails("index", "its own keys in its own table");
+    fails("index", "the keys and the table of the source");
     scene_check_is("Shoes", "p", "size:1", "{\"Size\":1}");
 }
 

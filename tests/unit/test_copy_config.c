@@ -91,9 +91,9 @@ LOADING_TEST(replacing_in_both_directions_is_warned_of)
                "[{table: Third}, {table: old}]", ", on_conflict: replace"));
     assert_int_equal(l->problems.warnings, 1);
     assert_true(loading_says(l,
-        "job back copies New to old with on_conflict: replace, and job fwd "
-        "copies the other way: what the application writes there is "
-        "overwritten with older copies of it"));
+        "job back copies New to old with `on_conflict: replace`, and job "
+        "fwd copies the other way: an entity that the application writes "
+        "there is overwritten with an older copy of this entity"));
     loading_good(l, WAY("fwd", "Old", "{store: other, table: Old}",
                         ", on_conflict: replace") "back: {kind: copy, from: "
                                                   "{store: other, table: Old}, "
