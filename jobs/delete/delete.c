@@ -84,11 +84,11 @@ static bool check_selection(const struct yaml_node *node,
         problems_add(problems, node->mark,
             "this job would delete every entity of its table: restrict it by "
             "partition_key, row_key, a prefix, a range or a filter, or write "
-            "all: true");
+            "`all: true`");
     if (!is_empty && map->all)
         problems_add(problems, table_ref_mark(node, "all"),
-            "all: true contradicts the other selection of this job: remove one "
-            "of the two");
+            "`all: true` contradicts the other selection of this job: remove "
+            "one of the two");
     return is_empty == map->all;
 }
 
