@@ -88,10 +88,11 @@ static enum tw_err refuse_two(const struct search *search, struct err *err)
     const struct location *location = search->location;
 
     return err_fail(err, TW_INVALID,
-        "a move was interrupted whose store %.*s is not in the configuration "
-        "under this name, and the stores %s and %s are different files or "
-        "endpoints with its identity: nothing was changed. Remove the wrong "
-        "one from the configuration, or call the right one %.*s",
+        "an interrupted move used store %.*s. No store in the configuration "
+        "has this name, and two stores, %s and %s, have the identity of that "
+        "store, although they are different files or endpoints: nothing was "
+        "changed. Remove the wrong store from the configuration, or give the "
+        "right store the name %.*s",
         SLICE_ARG(location->store), search->found->name, search->second->name,
         SLICE_ARG(location->store));
 }
