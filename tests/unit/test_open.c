@@ -51,10 +51,10 @@ CONFIG_TEST(relative_paths_start_at_the_folder)
 }
 
 #define WAYS                                                                   \
-    " of connection_string, connection_string_file, or account with "          \
-    "key_file, sas_file or identity"
-#define NEEDS_ONE "azure needs one" WAYS
-#define NEEDS_ONLY_ONE "azure needs only one" WAYS
+    " of `connection_string:`, `connection_string_file:`, or `account:` with " \
+    "`key_file:`, `sas_file:` or `identity:`"
+#define NEEDS_ONE "`azure:` needs one" WAYS
+#define NEEDS_ONLY_ONE "`azure:` needs only one" WAYS
 
 static const struct {
     const char *text;
@@ -62,13 +62,13 @@ static const struct {
     const char *problem;
 } wrong[] = {
     {"{}\n", 1, 1,
-        "store cloud needs either embedded (a file) or azure (a map)"},
+        "store cloud needs either `embedded:` (a file) or `azure:` (a map)"},
     {"embedded: a.db\nazure: {connection_string: x}\n", 1, 1,
-        "store cloud needs either embedded (a file) or azure (a map)"},
+        "store cloud needs either `embedded:` (a file) or `azure:` (a map)"},
     {"embeded: a.db\n", 1, 1,
         "unknown key 'embeded' in store cloud, did you mean 'embedded'?"},
     {"embedded: [a.db]\n", 1, 11, "embedded must be a text, not a list"},
-    {"embedded: ''\n", 1, 11, "embedded is empty"},
+    {"embedded: ''\n", 1, 11, "`embedded:` is empty"},
     {"- embedded\n", 1, 1, "store cloud must be a map of keys, not a list"},
     {"azure: x\n", 1, 8, "azure must be a map of keys, not 'x'"},
     {"azure: {}\n", 1, 8, NEEDS_ONE},
@@ -76,31 +76,31 @@ static const struct {
     {"azure: {connection_string: a, connection_string_file: b}\n", 1, 8,
         NEEDS_ONLY_ONE},
     {"azure: {account: abc, key_file: a, sas_file: b}\n", 1, 8, NEEDS_ONLY_ONE},
-    {"azure: {key_file: b}\n", 1, 8, "key_file needs `account` too"},
+    {"azure: {key_file: b}\n", 1, 8, "`key_file:` needs `account:` too"},
     {"azure:\n  connection_string: x\n  account: abc\n", 3, 12,
-        "account is only for key_file, sas_file or identity; a connection "
-        "string contains the account already"},
+        "`account:` is only for `key_file:`, `sas_file:` or `identity:`; a "
+        "connection string contains the account already"},
     {"azure: {account: My_Account, key_file: b}\n", 1, 18,
         "account must be 3 to 24 lower-case letters and digits, not "
         "'My_Account'"},
     {"azure: {account: abc, identity: yes}\n", 1, 33,
         "identity must be managed or workload, not 'yes'"},
-    {"azure: {identity: managed}\n", 1, 8, "identity needs `account` too"},
+    {"azure: {identity: managed}\n", 1, 8, "`identity:` needs `account:` too"},
     {"azure: {account: abc, identity: managed, sas_file: a}\n", 1, 8,
         NEEDS_ONLY_ONE},
     {"azure: {account: abc, identity: managed, client_id: me}\n", 1, 53,
         "client_id must be a GUID, as the portal shows it, not 'me'"},
     {"azure: {account: abc, key_file: a, client_id: " CLIENT "}\n", 1, 47,
-        "client_id is only for identity"},
+        "`client_id:` is only for `identity:`"},
     {"azure: {account: abc, identity: managed, allow_http: true}\n", 1, 33,
-        "allow_http cannot be used with identity: an access token is sent "
-        "only over https, or to this host"},
+        "`allow_http:` cannot be used with `identity:`: an access token is "
+        "sent only over https, or to this host"},
     {"azure: {account: abc, key_file: a, endpoint_suffix: a/b}\n", 1, 53,
         "endpoint_suffix must be a name such as core.windows.net, not 'a/b'"},
     {"azure: {connection_string: x, endpoint_suffix: core.windows.net}\n", 1,
         48,
-        "endpoint_suffix is only for account; a connection string contains it "
-        "already"},
+        "`endpoint_suffix:` is only for `account:`; a connection string "
+        "contains the suffix already"},
     {"azure: {connection_string: x, allow_http: yes}\n", 1, 43,
         "allow_http must be true or false, not 'yes'"},
     {"azure: {conection_string: x}\n", 1, 9,

@@ -116,7 +116,7 @@ static bool load_text(const struct loading *loading,
             &loading->config->unset, loading->problems))
         return false;
     if (ret->len == 0 && loading->config->unset == NULL) {
-        problems_add(loading->problems, node->mark, "%s is empty", key);
+        problems_add(loading->problems, node->mark, "`%s:` is empty", key);
         return false;
     }
     return true;
@@ -225,22 +225,22 @@ static void check_account(const struct loading *loading,
     struct problems *problems = loading->problems;
 
     if (!nodes->account && !has_string)
-        problems_add(problems, map->mark, "%s needs `account` too", wants);
+        problems_add(problems, map->mark, "`%s:` needs `account:` too", wants);
     else if (nodes->account && has_string)
         problems_add(problems, nodes->account->mark,
-            "account is only for key_file, sas_file or identity; a connection "
-            "string contains the account already");
+            "`account:` is only for `key_file:`, `sas_file:` or `identity:`; a "
+            "connection string contains the account already");
     else if (nodes->endpoint_suffix && !nodes->account)
         problems_add(problems, nodes->endpoint_suffix->mark,
-            "endpoint_suffix is only for account; a connection string "
-            "contains it already");
+            "`endpoint_suffix:` is only for `account:`; a connection string "
+            "contains the suffix already");
     if (nodes->client_id && !nodes->identity)
-        problems_add(
-            problems, nodes->client_id->mark, "client_id is only for identity");
+        problems_add(problems, nodes->client_id->mark,
+            "`client_id:` is only for `identity:`");
     if (nodes->identity && nodes->allow_http)
         problems_add(problems, nodes->identity->mark,
-            "allow_http cannot be used with identity: an access token is sent "
-            "only over https, or to this host");
+            "`allow_http:` cannot be used with `identity:`: an access token is "
+            "sent only over https, or to this host");
 }
 
 /* Exactly one kind of credential must be given. With identity, a connection
@@ -260,8 +260,9 @@ static void check_way(const struct loading *loading,
                                !nodes->key_file && !nodes->sas_file);
     if (count == 0 || several)
         problems_add(loading->problems, map->mark,
-            "azure needs %s connection_string, connection_string_file, or "
-            "account with key_file, sas_file or identity",
+            "`azure:` needs %s `connection_string:`, "
+            "`connection_string_file:`, or `account:` with `key_file:`, "
+            "`sas_file:` or `identity:`",
             several ? "only one of" : "one of");
     else
         check_account(loading, map, nodes);
@@ -309,7 +310,7 @@ struct store_config *store_config_load(const char *name,
         return NULL;
     if ((nodes.embedded == NULL) == (nodes.azure == NULL))
         problems_add(problems, node->mark,
-            "%s needs either embedded (a file) or azure (a map)", what);
+            "%s needs either `embedded:` (a file) or `azure:` (a map)", what);
     else if (nodes.azure != NULL)
         load_azure(&loading, nodes.azure);
     else

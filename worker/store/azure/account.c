@@ -345,15 +345,16 @@ enum tw_err account_parse_endpoints(
 
     if (code == TW_OK && (parts[PART_KEY].at || parts[PART_SAS].at))
         code = err_fail(err, TW_INVALID,
-            "the connection string has a key or a signature: with identity it "
-            "may contain endpoints only");
+            "the connection string has a key or a signature: with `identity:` "
+            "it may contain endpoints only");
     if (code == TW_OK)
         code = read_name(account, parts, err);
     if (code == TW_OK)
         code = make_endpoints(account, parts, ENDPOINT_HTTP_TOKEN, err);
     if (code == TW_OK && account->cosmos)
         code = err_fail(err, TW_INVALID,
-            "identity is for Azure Storage: Cosmos DB for Table needs its key");
+            "`identity:` is for Azure Storage: Cosmos DB for Table needs its "
+            "key");
     return account_give(code, account, ret);
 }
 
