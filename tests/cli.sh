@@ -197,7 +197,7 @@ YAML
     grep 'has a ledger too' err && fail "the ledger counts as another one"
     sed 's/default_store: main/default_store: second/' ledgers.yaml >new.yaml
     run 0 check --online --config new.yaml
-    says 'warning: store main has a ledger too .table TablewardRuns., .* is in store second'
+    says 'warning: store main has a ledger too .table TablewardRuns., .* ledger in store second'
     says 'warning: store same has a ledger too'
 }
 

@@ -308,7 +308,7 @@ read_copy() {
     run 1 --config read/main.yaml verify copies
     run 0 --config read/main.yaml run purge --dry-run
     run 69 --config read/main.yaml check --online
-    says 'its file cannot be written: only commands that read'
+    says 'its file cannot be written: a worker cannot use'
     for command in 'import Blogs -' 'enqueue purge' 'run purge --yes' \
         'cancel r1' 'poison retry --all'; do
         # shellcheck disable=SC2086 # several words

@@ -343,8 +343,8 @@ static bool reach(
         report_failed(online, code, "list", &probe, &err);
     check_clock(online);
     if (online->store->read_only) {
-        say("store %s: its file cannot be written: only commands that read can "
-            "be used, and no worker",
+        say("store %s: its file cannot be written: a worker cannot use the "
+            "store, and only commands that do not write can use it",
             online->name);
         fails(online, EXIT_UNREACHABLE);
     }
@@ -375,10 +375,10 @@ static void warn_of_other_ledger(struct online *online, size_t store)
     if (is_of_ledger(load, store) ||
         ask(online, read_table, &probe, &ignored) != TW_OK)
         return;
-    say("warning: store %s has a ledger too (table " LEDGER_TABLE "), and this "
-        "configuration's is in store %s: the runs, closed jobs and locks in "
-        "store %s are not known here, and do not move with `store:` of "
-        "`worker:` or `default_store:`",
+    say("warning: store %s has a ledger too (table " LEDGER_TABLE
+        "), but this configuration has its ledger in store %s: the runs, "
+        "closed jobs and locks in store %s are not known here, and a change of "
+        "`default_store:`, or of `store:` in `worker:`, does not move them",
         online->name, load->stores.names[load->setup.store], online->name);
 }
 
