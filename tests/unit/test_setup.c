@@ -150,7 +150,7 @@ CONFIG_TEST(each_mistake_is_named_at_its_place)
             "needs `body: channel`", 2},
         {"queues:\n  - {name: work, job: rename, body: channel}\n",
             "exactly one argument", 2},
-        {"queues:\n  - {name: work, encoding: base64}\n", "needs the key `job`",
+        {"queues:\n  - {name: work, encoding: base64}\n", "also needs `job:`",
             2},
         {"queues:\n  - {name: work, job: delete-channel, body: channel, "
          "encoding: hex}\n",

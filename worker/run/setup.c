@@ -319,7 +319,7 @@ static void check_body(struct setup_loader *loader,
     }
     if (at == NULL) {
         problems_add(loader->problems, node->mark,
-            "a queue with a job needs `body: %.*s`",
+            "a queue that has `job:` also needs `body: %.*s`",
             SLICE_ARG(job->args[0].name));
         return;
     }
@@ -359,7 +359,7 @@ static void load_binding(struct setup_loader *loader,
         at = yaml_get(node, need_job[i]);
         if (at)
             problems_add(loader->problems, at->mark,
-                "`%s` needs the key `job` too", need_job[i]);
+                "a queue that has `%s:` also needs `job:`", need_job[i]);
     }
 }
 
