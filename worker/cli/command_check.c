@@ -80,10 +80,10 @@ static void warn_of_one_account(struct session *session)
         if (first < i)
             problems_warn(&session->problems, load->configs[i]->mark,
                 "stores %s and %s have one AccountName, %s, and different "
-                "endpoints: table jobs of both take turns, but a copy job "
-                "takes its own copies for foreign entities if it made them "
-                "under the other endpoint; if the stores are one account, give "
-                "both the same endpoint",
+                "endpoints: table jobs of both take turns, but to a copy job "
+                "its own copies are foreign entities if they were made under "
+                "the other endpoint; if the stores are one account, give both "
+                "the same endpoint",
                 load->stores.names[first], load->stores.names[i],
                 open[i]->capabilities.account_name);
     }
@@ -124,11 +124,11 @@ const struct command command_check = {
     .details =
         "Prints every error with its line and column; the exit code is 78 if "
         "there is one. All\nenvironment variables that the configuration names "
-        "must be "
-        "set, and a file that it\nnames for a credential must hold one, if it "
-        "can be read here. --online also reports\neach missing permission on "
-        "a table or queue, a wrong clock, and a ledger in another store\nthan "
-        "the configured one. Nothing is written.\n",
+        "must be set, and a file that the\nconfiguration names for a "
+        "credential must hold a credential, if this user may read\nthe file. "
+        "--online also reports each missing permission on a table or queue, "
+        "a\nwrong clock, and a ledger in another store than the configured "
+        "one. Nothing is written.\n",
     .only_reads = true,
     .options = OPTIONS,
     .run = run,

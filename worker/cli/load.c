@@ -513,9 +513,9 @@ static enum tw_err refuse_copy(const struct load *load, size_t store,
                 (load->later[i] && is_copy(load->later[i], opened))))
             return err_fail(err, TW_INVALID,
                 "store %s: the files %s and %s (store %s) have the same "
-                "identity, because one of them was made as a copy of the "
-                "other (cp, VACUUM INTO): a job could change the wrong one. "
-                "Stop what uses the copy, then give the copy, not the "
+                "identity, because one of them was made as a copy of the other "
+                "(cp, VACUUM INTO): a job could change the wrong file. Stop "
+                "all processes that use the copy, then give the copy, not the "
                 "original, an identity of its own: sqlite3 COPY \"UPDATE "
                 "identity SET id = lower(hex(randomblob(16)))\"",
                 load->stores.names[store], load->configs[store]->path.at,
