@@ -732,8 +732,9 @@ static void end_try_again(struct attempt *attempt)
     else if (run->failures < INT32_MAX)
         run->failures++;
     if (run->failures >= attempt->wish->max_attempts) {
-        reason = mem_format("%d attempts failed without progress: %s",
-            (int)run->failures, attempt->err.text);
+        reason = mem_format("%d attempt%s failed without progress: %s",
+            (int)run->failures, run->failures == 1 ? "" : "s",
+            attempt->err.text);
         end_badly(attempt, LEDGER_POISONED, reason);
         mem_free(reason);
         return;
