@@ -143,10 +143,10 @@ BENCH_TEST(without_any_message_a_run_that_needs_one_is_named)
     stored_with_queue(bench, "c", LEDGER_RUNNING, now + 60 * TICKS_PER_S);
     stored(bench, "d", LEDGER_QUEUED, NULL, NULL); /* by `run`: no queue */
     check(bench, true, false, 2,
-        JOB "/a is queued: its queue has no message of it, and a worker finds "
-            "it later, " JOB
-            "/b is running: its queue has no message of it, and a worker finds "
-            "it later");
+        JOB "/a is queued: its queue has no message of the run, and a worker "
+            "finds the run later, " JOB
+            "/b is running: its queue has no message of the run, and a worker "
+            "finds the run later");
     check(bench, false, false, 0, "");
 }
 

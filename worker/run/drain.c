@@ -55,8 +55,8 @@ static void add_name(struct search *search, const struct ledger_run *run,
         unserved_add_reason(
             definition->jobs, definition->setup, run, search->names);
     } else if (lacks) {
-        buf_add_text(search->names,
-            ": its queue has no message of it, and a worker finds it later");
+        buf_add_text(search->names, ": its queue has no message of the run, "
+                                    "and a worker finds the run later");
     }
     search->left++;
 }
