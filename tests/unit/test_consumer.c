@@ -680,11 +680,10 @@ BENCH_TEST(a_reload_warns_of_a_queue_that_is_bound_otherwise)
     prepare_queue(bench, (struct setup_queue){.name = BENCH_QUEUE,
                              .poison_queue = BENCH_QUEUE "-poison",
                              .job = &bench->job});
-    assert_int_equal(
-        log_of_reload(bench,
-            WERE_READ "as JSON messages of any job; from now on they are read "
-                      "as the argument of job delete-channel, in plain text, "
-                      "also those that are in the queue already"),
+    assert_int_equal(log_of_reload(bench, WERE_READ
+                         "as JSON messages of any job; from now on they are "
+                         "read as the argument of job delete-channel, in plain "
+                         "text, also messages that are in the queue already"),
         1);
 }
 
@@ -711,9 +710,9 @@ BENCH_TEST(a_reload_with_another_ledger_is_refused)
     assert_int_equal(
         log_of_reload(bench,
             "error worker: the new configuration is refused, and the old one "
-            "stays: store 'second' is another account or file than that of the "
-            "ledger, store 'main' so far: runs, closed jobs and locks do not "
-            "move; restart the worker if another ledger is meant"),
+            "stays: store 'second' is another account or file than store "
+            "'main', which has the ledger now: runs, closed jobs and locks do "
+            "not move; restart the worker if another ledger is meant"),
         1);
     store_close(next.store.inner);
 }

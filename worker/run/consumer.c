@@ -457,7 +457,7 @@ static void warn_rebound(
     if (strcmp(was, is) != 0)
         log_warn(OBJECT,
             "the messages of queue %s were read %s; from now on they are read "
-            "%s, also those that are in the queue already",
+            "%s, also messages that are in the queue already",
             queue->name, was, is);
     mem_free(was);
     mem_free(is);
@@ -532,8 +532,8 @@ static enum tw_err check_ledger(const struct consumer *consumer,
     if (store_is_one(store, former))
         return TW_OK;
     return err_fail(err, TW_INVALID,
-        "store '%s' is another account or file than that of the ledger, store "
-        "'%s' so far: runs, closed jobs and locks do not move; restart the "
+        "store '%s' is another account or file than store '%s', which has the "
+        "ledger now: runs, closed jobs and locks do not move; restart the "
         "worker if another ledger is meant",
         store->name, former->name);
 }
