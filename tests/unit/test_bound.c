@@ -268,9 +268,9 @@ RUN_TEST(retry_accepts_a_definition_and_no_account)
     expect_bound(&other, "." ONE, TW_OK);
     expect_bound(&other, "." TWO " Blogs (y)", TW_CONFLICT);
     assert_string_equal(err.text,
-        "a store of job blogs is another account now than when this run "
-        "began: restore it, or accept the new account with `resume`; the run "
-        "began with Blogs (x), the job has Blogs (y) now");
+        "a store of job blogs is another account now than when this run began: "
+        "restore the former account, or accept the new one with `resume`; the "
+        "run began with Blogs (x), the job has Blogs (y) now");
 }
 
 /* ONE ... are the hashes of rules here, and of accounts. */

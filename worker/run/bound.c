@@ -361,8 +361,8 @@ enum tw_err bound_check(const struct ledger_run *run, const struct job *job,
         !accepts_accounts(&bound, job, accounts))
         return refuse(&bound, accounts,
             mem_format("a store of job %s is another account now than when "
-                       "this run began: restore it, or accept the new account "
-                       "with `resume`",
+                       "this run began: restore the former account, or accept "
+                       "the new one with `resume`",
                 job->name),
             err);
     if (bound_definition_changed(run, job) &&
