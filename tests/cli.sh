@@ -1493,7 +1493,7 @@ YAML
     run 0 status twin --job b --config twins.yaml
     grep -q '^job *a$' out && fail "status of a job shows another one's run"
     run 1 cancel twin --config twins.yaml
-    says 'name one of them: a/twin, b/twin$'
+    says 'write one of these names: a/twin, b/twin$'
     run 0 cancel a/twin --config twins.yaml
     run 0 cancel twin --config twins.yaml
     prints '^twin is cancelled'
@@ -2412,7 +2412,7 @@ an_id_is_that_of_the_job_which_is_named() {
     says 'with an ID takes no --queue'
     run 64 poison retry only --since 1d --config failed.yaml
     run 1 poison show same --config failed.yaml
-    says 'name one of them'
+    says 'write one of these names'
     run 0 poison show same --job b --config failed.yaml
     prints '^job +b$'
     run 0 poison drop same --job a --config failed.yaml

@@ -611,9 +611,9 @@ static enum tw_err name_them(const struct runs *runs,
         buf_add_format(&names, "/%.*s", SLICE_ARG(run->id));
     }
     (void)err_fail(err, TW_CONFLICT,
-        "several jobs have a run of this id, name one of them: %s%s",
+        "several jobs have a run of this id, write one of these names: %s%s",
         buf_text(&names),
-        hyphen ? " (write -- before one that begins with a hyphen)" : "");
+        hyphen ? " (write -- before a name that begins with a hyphen)" : "");
     buf_done(&names);
     return TW_CONFLICT;
 }
