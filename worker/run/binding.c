@@ -159,8 +159,8 @@ static char *reason_of_bound(const struct refused *refused)
     struct slice queue = refused->run->queue;
 
     return mem_format("it was refused while queue %.*s was bound to job "
-                      "%.*s%s%.*s, and no queue is bound so now; bind queue "
-                      "%.*s so again, then repeat the command",
+                      "%.*s%s%.*s, and no queue has this binding now; bind "
+                      "queue %.*s in this way again, then repeat the command",
         SLICE_ARG(queue), SLICE_ARG(was->job),
         was->encoding.len > 0 ? " with encoding " : "",
         SLICE_ARG(was->encoding), SLICE_ARG(queue));
@@ -173,8 +173,9 @@ static char *reason_of_json(
     struct slice queue = refused->run->queue;
 
     if (why->text[0] == '\0')
-        return mem_format("it is a JSON message, and no queue in `queues` is "
-                          "without a job; add one, then repeat the command");
+        return mem_format(
+            "it is a JSON message, and no queue in `queues` is without a job; "
+            "add a queue without `job:`, then repeat the command");
     return mem_format("queue %.*s %s, and another queue without a job would "
                       "refuse it again (%s); repeat the command when this is "
                       "corrected",
@@ -186,10 +187,10 @@ static char *reason_of_unknown(const struct refused *refused)
 {
     struct slice id = refused->run->id;
 
-    return mem_format("it is not a JSON message, and the ledger does not say "
-                      "for which job it was; `poison show %.*s` prints it: "
-                      "`enqueue` its job with this argument, then `poison drop "
-                      "%.*s`",
+    return mem_format(
+        "it is not a JSON message, and the ledger does not say for which job "
+        "it was; `poison show %.*s` prints the message: `enqueue` the job with "
+        "this argument, then `poison drop %.*s`",
         SLICE_ARG(id), SLICE_ARG(id));
 }
 

@@ -288,8 +288,9 @@ static const char *change_note(
                "round";
     if (bound_definition_changed(run, job) && !bound_accepted(run, job))
         return "rules were added to the definition: started over with the new "
-               "one";
-    return "a changed definition was accepted: started over with the new one";
+               "definition";
+    return "a changed definition was accepted: started over with this "
+           "definition";
 }
 
 /* Bind the run to the job. A checkpoint and a phase that were reached under
