@@ -357,7 +357,8 @@ static void get_runs(void *context, const struct http_request *request,
         !read_states(argument(request, "state"), &states) ||
         (text.len > 0 && !text_int64(text, 1, VIEW_PAGE_MAX, &limit))) {
         fail(response, 400,
-            "state must be names of states, limit a number from 1 to 200");
+            "`state` must be names of states, and `limit` a number from 1 to "
+            "200");
         return;
     }
     buf_init(&question, QUESTION_MAX_BYTES);
@@ -377,7 +378,7 @@ static void get_run(void *context, const struct http_request *request,
     if (!may_read(request, response))
         return;
     if (!is_field(job) || !text_is_run_id(id)) {
-        fail(response, 400, "id is not a run id");
+        fail(response, 400, "`id` is not a run id");
         return;
     }
     buf_init(&question, QUESTION_MAX_BYTES);

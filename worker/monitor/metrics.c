@@ -538,8 +538,8 @@ static const struct family {
         "that failed.",
         run_entities},
     {"tableward_runs_held", "gauge",
-        "Open runs that wait for a store, an archive, a definition or their "
-        "turn, of those that this worker has tried.",
+        "Open runs that this worker has tried and that wait for a store, an "
+        "archive, a definition or their turn.",
         runs_held},
     {"tableward_leases_lost_total", "counter",
         "Attempts that ended because their lease was lost or expired.",
