@@ -27,9 +27,9 @@ static int choose_queue(struct session *session, const char *name,
         *ret = setup_queue_for(&session->load->setup, job);
         if (*ret)
             return EXIT_DONE;
-        return print_usage(
-            "no configured queue accepts job %s: each is bound to another job",
-            job->name);
+        return print_usage("no queue in `queues` accepts job %s: add a queue "
+                           "without `job:`, or with `job: %s`",
+            job->name, job->name);
     }
     code = session_queue(session, name, ret);
     if (code == EXIT_DONE && (*ret)->job && (*ret)->job != job)
