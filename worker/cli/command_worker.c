@@ -282,8 +282,8 @@ static int end_of_drain(const struct consumer_result *result)
         return EXIT_DONE;
     if (bad == 0) {
         say("%" PRId64 " open run%s left: held, paused, with `follow: true`, "
-            "or without a message, or a job or queue of this configuration; "
-            "`tableward status` names %s",
+                       "without a message, or with a job or queue that is not "
+                       "in this configuration; `tableward status` names %s",
             result->left, result->left == 1 ? " is" : "s are",
             result->left == 1 ? "it" : "them");
         return EXIT_STOPPED;

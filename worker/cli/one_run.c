@@ -115,15 +115,15 @@ static int end_waiting(const struct one_run *one, const struct ledger_run *now)
     }
     if (one->job && one->job->kind->ends_load) {
         say("run %.*s is not %s yet: worker %.*s first completes the current "
-            "load; if it dies, the worker that takes the run over will. "
-            "`tableward status %.*s` shows the state",
+            "load; if this worker dies, the worker that takes the run over "
+            "completes the load. `tableward status %.*s` shows the state",
             SLICE_ARG(now->id), requested_state(now), SLICE_ARG(now->worker),
             SLICE_ARG(now->id));
         return EXIT_STOPPED;
     }
-    say("run %.*s: worker %.*s has not responded yet. It will when it next "
+    say("run %.*s: worker %.*s has not responded yet. It responds when it next "
         "renews the lease; if the lease expires first, the worker that takes "
-        "the run over will. `tableward status %.*s` shows the state",
+        "the run over responds. `tableward status %.*s` shows the state",
         SLICE_ARG(one->run->id), SLICE_ARG(now->worker),
         SLICE_ARG(one->run->id));
     return EXIT_STOPPED;
