@@ -959,10 +959,13 @@ static enum tw_err azure_queue_put(struct store *store,
         code = read_messages(&call, ret);
     if (code == TW_OK &&
         (ret->count != 1 || ret->list[0].pop_receipt.len == 0)) {
-        err_fail(&exchange->err, TW_UNKNOWN,
-            "it has %zu messages, or no PopReceipt, for one message that was "
-            "put",
-            ret->count);
+        if (ret->count != 1)
+            err_fail(&exchange->err, TW_UNKNOWN,
+                "it must have the one message that was put, but has %zu",
+                ret->count);
+        else
+            err_fail(
+                &exchange->err, TW_UNKNOWN, "its message has no PopReceipt");
         ret->count = 0;
         code = garbled(&call);
     }
@@ -976,7 +979,8 @@ static enum tw_err check_messages(
 {
     if (ret->count > count) {
         err_fail(&call->exchange->err, TW_UNKNOWN,
-            "it has %zu messages, but %u were requested", ret->count, count);
+            "it has %zu messages, but the request allows %u", ret->count,
+            count);
         ret->count = 0;
         return garbled(call);
     }
