@@ -239,7 +239,7 @@ FIXTURE_TEST(says_in_which_column_it_is_wrong)
         {7, "or the end", {"a eq 5)", "a eq 5+3"}},
         {10, "or the end", {"a eq 'x' \x01"}},
         {8, "expected `and`, `or` or a )", {"(a eq 5"}},
-        {5, "expected ( after not", {"not a eq 5"}},
+        {5, "expected ( after `not`", {"not a eq 5"}},
         {6, "never closed", {"a eq 'x"}},
         {10, "never closed", {"a eq guid'debc44d5"}},
         {6, "append L", {"a eq 4294967296"}},

@@ -405,7 +405,7 @@ static enum tw_err read_unary(struct parser *in, const struct node **ret)
     node = arena_alloc(in->arena, sizeof(*node));
     if (take_word(in, "not")) {
         if (!take_char(in, '('))
-            return fail(in, in->at, "expected ( after not");
+            return fail(in, in->at, "expected ( after `not`");
         node->type = NODE_NOT;
         result = read_group(in, &node->left);
     } else {
