@@ -151,7 +151,7 @@ an_export_of_all_continues() {
     find cut -name 'Blogs.jsonl.e1-*.part' | grep -q . || fail "no part is kept"
     [ -e cut/export-e1.progress ] || fail "no progress is kept"
     run 64 --config other.yaml import --all cut
-    last_says 'export that is not complete: continue it with its --id'
+    last_says 'export that is not complete: continue the export with its --id'
     inode=$(stat -c %i cut/TablewardRuns.jsonl)
     run 0 export --all cut --id e1 --force
     says 'continuing after .a. / '
@@ -253,7 +253,7 @@ an_export_of_all_without_an_id_is_not_taken_for_complete() {
     [ -e ended/TablewardRuns.jsonl ] || fail "no table is complete"
     configure whole
     run 64 --config whole.yaml import --all ended
-    last_says 'ended/export-@main.progress belongs to an export that is not complete.*repeat it with --force'
+    last_says 'ended/export-@main.progress belongs to an export that is not complete.*repeat the export with --force'
     run 64 export --all ended
     last_says 'ended/TablewardRuns.jsonl exists: --force'
     run 64 --config whole.yaml import --all ended

@@ -215,9 +215,10 @@ static bool is_own_table(const char *table)
 static int check_folder(const char *path, const struct folder *folder)
 {
     if (folder->unfinished)
-        return print_usage("%s belongs to an export that is not complete: "
-                           "continue it with its --id, or repeat it with "
-                           "--force if it had none, or remove the file",
+        return print_usage(
+            "%s belongs to an export that is not complete: continue the export "
+            "with its --id; if it had no --id, repeat the export with --force, "
+            "or remove the file",
             folder->unfinished);
     if (folder->unknown)
         return print_usage("%s seems to contain entities, which this import "
@@ -357,13 +358,13 @@ const struct command command_import = {
         "equal entity that\nexists is accepted, so an import can be repeated. "
         "Timestamp and odata.* are ignored.\nA line with a name that contains "
         "@ is invalid, unless it is NAME@odata.type or the like.\nWith --id "
-        "the ledger of the same "
-        "store records the line up to which\neverything is stored (`status` "
-        "lists it under the job\nnamed \"-import\"). An id that has succeeded "
-        "does nothing if FILE has the same\ncontent, and is refused (64) if "
-        "it has other content. An id that has skipped\nentities is refused "
-        "with another --on-conflict.\n\nCSV has the form that "
-        "Storage Explorer writes: a "
+        "the ledger of the same store records the line up to which everything "
+        "is\nstored (`status` lists the import under the job named "
+        "\"-import\"). If an import with the\nsame id has succeeded, the "
+        "import does nothing if FILE has the same content (exit code\n0), and "
+        "exits with code 64 if FILE has other content. If an import with the "
+        "same id has\nskipped entities, it cannot continue with another "
+        "--on-conflict.\n\nCSV has the form that Storage Explorer writes: a "
         "header with PartitionKey and RowKey,\ncells quoted where necessary, "
         "the type of a property in the column PROPERTY@type\n(String without "
         "one). If both cells are empty, the entity does not have the "
