@@ -218,8 +218,8 @@ static int export_one(struct export_all *all, const char *table)
     if (outcome == TW_OK)
         outcome = export_table(&all->command, &options, &err);
     if (outcome == TW_NOT_FOUND) {
-        say("table %s was deleted during the export and is not exported: what "
-            "was read of it is removed",
+        say("table %s was deleted during the export and is not exported: the "
+            "part that was read is removed",
             table);
         return EXIT_DONE;
     }

@@ -282,15 +282,15 @@ static int end_of_drain(const struct consumer_result *result)
         return EXIT_DONE;
     if (bad == 0) {
         say("%" PRId64 " open run%s left: held, paused, with `follow: true`, "
-                       "without a message, or with a job or queue that is not "
-                       "in this configuration; `tableward status` names %s",
+            "without a message, or with a job or queue that is not "
+            "in this configuration; `tableward status` names %s",
             result->left, result->left == 1 ? " is" : "s are",
             result->left == 1 ? "it" : "them");
         return EXIT_STOPPED;
     }
     if (bad > 1)
-        say("%" PRId64 " runs failed, %" PRId64
-            " were poisoned: `tableward poison list` says why; the last:",
+        say("failed runs: %" PRId64 ", poisoned runs: %" PRId64
+            "; `tableward poison list` says why; the last error:",
             result->failed, result->poisoned);
     say("%s", result->err.text);
     return EXIT_FAILED;

@@ -554,7 +554,7 @@ enum tw_err store_check_etag(struct slice etag, struct err *err)
 {
     if (etag.len == 0)
         return err_fail(err, TW_INVALID,
-            "the operation has no ETag: it needs the one that was read");
+            "the operation has no ETag: it needs the ETag that was read");
     if (slice_is(etag, "*"))
         return err_fail(err, TW_INVALID,
             "the ETag * would overwrite the entity in any state");

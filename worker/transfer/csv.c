@@ -368,7 +368,8 @@ enum tw_err csv_entity(const struct csv_header *header,
 
     if (count != header->count)
         return err_fail(err, TW_INVALID,
-            "the record has %zu cells, the header %zu", count, header->count);
+            "the record has %zu cell%s, the header %zu", count,
+            count == 1 ? "" : "s", header->count);
     entity.properties =
         arena_alloc(arena, (count + 1) * sizeof(*entity.properties));
     for (size_t i = 0; i < count && code == TW_OK; i++)
