@@ -239,8 +239,8 @@ static int run(const struct invocation *invocation)
 static const char *const REQUIRED[] = {"JOB", NULL};
 
 static const struct command_option OPTIONS[] = {
-    {OPTION_QUEUE, "the queue; default: the one bound to the job, else the "
-                   "first unbound one"},
+    {OPTION_QUEUE, "the queue; default: the queue bound to the job, else the "
+                   "first unbound queue"},
     {OPTION_ID, "the run id; default: a random one. Not on a bound queue"},
     {OPTION_DELAY, "hide the message for this long, such as 5m"},
     {OPTION_ACCEPT_DELETES, "let a copy job delete any number of copies in "

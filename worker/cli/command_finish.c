@@ -97,12 +97,11 @@ const struct command command_finish = {
     .arguments = "ID",
     .summary = "ends a run with `follow: true` after its last rounds",
     .details = "The run makes further complete rounds until no entity has "
-               "changed meanwhile, then it\nends. Later runs of a copy job are "
-               "then refused, except `run --reopen`, and so are\nruns of any "
-               "other job that copies between the same tables. A run that is "
-               "paused or held\ndoes so once it continues. If several jobs "
-               "have a run of "
-               "that ID, write\nJOB/ID.\n",
+               "changed meanwhile, then it\nends. A run that is paused or held "
+               "makes these rounds once it continues. After the end, runs\nof "
+               "this copy job are refused, except `run --reopen`, and so are "
+               "runs of any other job\nthat copies between the same tables. If "
+               "several jobs have a run of that ID, write\nJOB/ID.\n",
     .required = REQUIRED,
     .max_args = 1,
     .options = OPTIONS,

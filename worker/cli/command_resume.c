@@ -114,7 +114,7 @@ static const char *const REQUIRED[] = {"ID", NULL};
 const struct command command_resume = {
     .name = "resume",
     .arguments = "ID",
-    .summary = "continues a paused run, or one held since its job changed",
+    .summary = "continues a paused run, or a run held since its job changed",
     .details =
         "Puts a new message for the run on its queue; the exit code is 69 if "
         "no queue serves\nthe job, or the job is not in the configuration. A "

@@ -425,10 +425,10 @@ const struct command command_run = {
     .summary = "runs a job now, without a queue",
     .details =
         "Prints the run id first. A run that SIGINT or SIGTERM stops is "
-        "paused, with exit code\n75: --id continues it. A run whose "
-        "process is killed is continued by a worker, or by\n--id. An id that "
-        "has succeeded does nothing, and is refused (64) if the "
-        "definition\nof the job has changed since.\n",
+        "paused, with exit code\n75: --id continues it. A run whose process is "
+        "killed is continued by a worker, or by\n--id. If the run with this id "
+        "has succeeded already, `run` does nothing (exit code 0), or\nexits "
+        "with code 64 if the definition of the job has changed since.\n",
     .required = REQUIRED,
     .max_args = (size_t)-1,
     .options = OPTIONS,

@@ -493,7 +493,7 @@ static const struct command_option OPTIONS[] = {
     {OPTION_FAILING, "for monitoring: only failed, poisoned and held runs, and "
                      "late queues; exit code 1 if there are any"},
     {OPTION_OLDER, "with --failing: a queue is late if its oldest visible "
-                   "message is older; default: 10m"},
+                   "message is older than this; default: 10m"},
     {OPTION_JSON, "one array of objects, for programs"},
     {OPTION_COUNT, NULL},
 };
