@@ -31,7 +31,8 @@ static unsigned change(const struct fake_request *fake)
     return access_to_change(&request, &definition, &err);
 }
 
-/* The status for a good request with this header changed. */
+/* Returns the status of a valid request to change something, with header `name`
+ * set to `value`. */
 static unsigned change_with(const char *name, const char *value)
 {
     struct fake_request fake = fake_good;
@@ -62,7 +63,8 @@ FIXTURE_TEST(only_localhost_and_addresses_are_our_names)
         assert_int_equal(read_as(others[i]), 403);
 }
 
-/* Each reading costs requests to the store. */
+/* A request that only reads still makes requests to the store, so other sites
+ * must not send it. */
 FIXTURE_TEST(other_sites_may_not_read)
 {
     struct fake_request fake = fake_good;

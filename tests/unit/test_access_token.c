@@ -21,8 +21,8 @@
 #define BEGIN_MS (5 * S)
 #define CALLERS 8
 #define ASKED_MAX 4096
-/* In some tests a request to the server takes at least this long. Reading a
- * token that is there takes a few milliseconds at most. */
+/* In some tests a request to the server takes at least this long. Without a
+ * request, a call takes a few milliseconds at most. */
 #define SHORTEST_MS 100
 
 /* A token server, and the requests that it has received. Times count from
@@ -34,8 +34,8 @@ struct server {
     int64_t takes_ms;
     int64_t down_ms, up_ms; /* between these times it responds with `down` */
     enum tw_err down;       /* 0: TW_BUSY */
-    int64_t retry_ms; /* after which time it then asks to retry; 0: it does not
-                         say */
+    int64_t retry_ms; /* Retry-After of the responses with `down`, in ms; 0:
+                         none */
     unsigned asked, at_once, most_at_once;
     int64_t asked_ms[ASKED_MAX];
 };
@@ -163,7 +163,7 @@ static void play(void *arg)
         buf_done(&scene->callers[i].got);
 }
 
-/* Plays the plan with the next seed. False: that was the last. */
+/* Plays `plan` with the next seed; returns false if there are no more seeds. */
 static bool run_next(struct scene *scene, const struct scene *plan)
 {
     uint64_t seed = scene->seed + 1;
@@ -188,11 +188,11 @@ static bool run_next(struct scene *scene, const struct scene *plan)
     return true;
 }
 
-/* EACH_SEED: the body sees how the plan came out with each seed. */
+/* EACH_SEED: plays `plan` with each seed; the body then checks `scene`. */
 #define EACH_SEED(scene, plan)                                                 \
     for (struct scene scene = {.seed = 0}; run_next(&(scene), &(plan));)
 
-/* All callers have that token at last. */
+/* Fails unless the last call of each caller returned token number `number`. */
 static void expect_number(const struct scene *scene, uint64_t number)
 {
     for (size_t i = 0; i < scene->count; i++) {
@@ -236,7 +236,8 @@ TEST(a_caller_has_a_valid_token_at_any_time)
                 .callers = {{.every_ms = 60 * S,
                     .until_ms = 8 * HOUR - 5 * S}}},
             0, 1, 15},
-        /* Some twenty tries meanwhile, at last a minute apart. */
+        /* About twenty requests while the server is down, the last ones a
+         * minute apart. */
         {"a server that is down while the token is valid",
             {.server = {.lifetime_ms = HOUR,
                  .takes_ms = 2 * S,
@@ -292,7 +293,8 @@ TEST(without_a_valid_token_calls_fail_soon_until_one_comes_again)
     }
 }
 
-/* The failure may be a short one: the callers wait for the next try. */
+/* The server may be down for a short time only, so the callers wait for the
+ * next request. */
 TEST(a_first_failure_is_waited_out)
 {
     static const struct scene plan = {
@@ -369,8 +371,8 @@ static void replace_again(struct scene *scene)
 {
     struct caller *caller = &scene->callers[0];
 
-    call_with_refused(caller); /* gets token number 2 */
-    call_with_refused(caller); /* too soon for another: TW_CONFLICT */
+    call_with_refused(caller); /* returns token number 2 */
+    call_with_refused(caller); /* TW_CONFLICT: too early for a new token */
     virtual_sleep(ACCESS_TOKEN_REPLACE_MS);
     call(caller);
 }
@@ -395,8 +397,8 @@ static void replace_twice(struct scene *scene)
     call(&scene->callers[0]);
 }
 
-/* That is an outage, as if the token had expired: the credentials may be valid.
- */
+/* The credentials may be valid, so the call ends with TW_BUSY, as it does when
+ * a token has expired and the server is down. */
 TEST(a_refused_token_without_a_server_is_an_outage)
 {
     static const struct scene plan = {
@@ -412,7 +414,7 @@ TEST(a_refused_token_without_a_server_is_an_outage)
     }
 }
 
-/* ---- the end ---- */
+/* ---- callers that stop waiting ---- */
 
 static bool gives_up(void *context, bool comes)
 {
@@ -428,8 +430,8 @@ static void wait_within(
         caller->token, 0, limits, &caller->got, &caller->number, &caller->err);
 }
 
-/* A caller whose request may take one second only: it fails earlier than other
- * callers would, with the token server's error. */
+/* Calls with a deadline that leaves a request one second. The call fails
+ * earlier than others would, with the token server's error. */
 static void wait_a_second(struct scene *scene)
 {
     struct deadline deadline;
@@ -465,8 +467,8 @@ static void wait_with_limits(struct scene *scene)
         wait_within(&scene->callers[0], &limits[i], i);
 }
 
-/* access_token_free() does not wait for the request, which takes an hour,
- * either. */
+/* The request to the server takes an hour. The calls end before, and
+ * access_token_free() does not wait for it. */
 TEST(no_caller_waits_longer_than_its_limits)
 {
     static const struct scene plan = {

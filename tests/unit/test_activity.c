@@ -23,7 +23,7 @@ static int tear_down(void **state)
 #define FIXTURE_TEST(name)                                                     \
     TEST_WITH(name, set_up, tear_down, struct activity *activity)
 
-/* The job of this name, as it is shown now. */
+/* Returns the numbers that are shown of job `name` now. */
 static struct activity_job look(struct activity *activity, const char *name)
 {
     size_t count;
@@ -55,7 +55,7 @@ FIXTURE_TEST(counts_of_a_run_are_seen_while_it_works)
 {
     struct run run = {.job = "move", .id = "r1"};
 
-    atomic_store(&run.counts.read, 1000); /* of an earlier attempt */
+    atomic_store(&run.counts.read, 1000); /* counted by an earlier attempt */
     activity_begin(activity, &run);
     assert_int_equal(look(activity, "move").in_progress, 1);
     assert_int_equal(look(activity, "move").entities[ACTIVITY_READ], 0);
@@ -78,7 +78,8 @@ FIXTURE_TEST(a_counter_never_falls)
     activity_begin(activity, &run);
     atomic_store(&run.counts.failed, 7);
     assert_int_equal(look(activity, "move").entities[ACTIVITY_FAILED], 7);
-    atomic_store(&run.counts.failed, 0); /* they are read again */
+    atomic_store(&run.counts.failed, 0); /* the run reads these entities
+                                            again */
     assert_int_equal(look(activity, "move").entities[ACTIVITY_FAILED], 7);
     atomic_store(&run.counts.failed, 3);
     assert_int_equal(look(activity, "move").entities[ACTIVITY_FAILED], 10);
@@ -113,7 +114,7 @@ FIXTURE_TEST(ends_are_counted_by_their_result)
     activity_run_ended(activity, "move", LEDGER_FAILED);
     activity_run_ended(activity, "-", LEDGER_POISONED);
     activity_run_ended(activity, "move", LEDGER_CANCELLED);
-    activity_run_ended(activity, "move", LEDGER_WAITING); /* no end */
+    activity_run_ended(activity, "move", LEDGER_WAITING); /* has not ended */
     activity_lease_lost(activity, "move");
     assert_int_equal(look(activity, "move").ended[ACTIVITY_RUN_SUCCEEDED], 1);
     assert_int_equal(look(activity, "move").ended[ACTIVITY_RUN_FAILED], 2);
@@ -152,7 +153,8 @@ FIXTURE_TEST(a_held_run_counts_once_until_it_goes_on)
     assert_int_equal(held(activity, "cloud", "store"), 0);
 }
 
-/* Another worker has taken it, or somebody cancelled it. */
+/* The run does not come back if another worker has taken it or an operator has
+ * cancelled it. */
 FIXTURE_TEST(a_held_run_that_does_not_come_back_is_forgotten)
 {
     int64_t now_ms = platform_boot_ms();

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Slow questions: nobody waits; what is given again, what is forgotten. */
+/* Answers that take long: the HTTP thread does not wait for them, fresh answers
+ * are given again, and after a change older ones are not given. */
 #include <stdio.h>
 
 #include "tests/support/test.h"
@@ -11,14 +12,14 @@
 
 static struct platform_mutex lock;
 static struct platform_cond changed;
-static unsigned begun, calls; /* number of answers looked for, and found */
-static bool closed;           /* no answer is found */
+static unsigned begun, calls; /* calls of count() that began, and that ended */
+static bool closed;           /* count() waits */
 
 static struct answers *answers; /* of the test */
 static struct buf body;
 static unsigned status;
 
-/* The answer: how many were found before it, and the question. */
+/* Makes the answer: the number of answers before it, and the question. */
 static void count(void *context, const char *question, struct answer *ret)
 {
     platform_lock(&lock);
@@ -31,7 +32,7 @@ static void count(void *context, const char *question, struct answer *ret)
     ret->status = 201;
 }
 
-/* Wait until this many answers are looked for. */
+/* Waits until count() was called `number` times. */
 static void await_call(unsigned number)
 {
     platform_lock(&lock);
@@ -72,7 +73,8 @@ static void assert_answer(const char *question, const char *answer)
     assert_int_equal(status, 201);
 }
 
-/* Ask as a page does, again and again; the first answer must be pending. */
+/* Asks again and again, as a page does, until the answer is `answer`. The first
+ * call must return ANSWERS_PENDING. */
 static void assert_new_answer(const char *question, const char *answer)
 {
     assert_int_equal(ask(question), ANSWERS_PENDING);
@@ -117,8 +119,8 @@ ANSWERS_TEST(a_fresh_answer_is_given_again)
     assert_new_answer("a", "2 a");
 }
 
-/* A page that is far away asks again only after the answer is no longer fresh;
- * it would never get one. */
+/* A page with a slow connection asks again when the answer is no longer fresh.
+ * It gets the old answer, because it would never get a fresh one. */
 ANSWERS_TEST(an_old_answer_is_given_to_the_first_who_asks)
 {
     begin(0, LONG_MS);
@@ -126,7 +128,7 @@ ANSWERS_TEST(an_old_answer_is_given_to_the_first_who_asks)
     assert_new_answer("a", "1 a");
 }
 
-/* Wait until the answer is ready, without asking for it. */
+/* Waits until the answer is ready, without asking for it. */
 static void wait_for(const char *question)
 {
     enum answers_state looked;
@@ -138,7 +140,8 @@ static void wait_for(const char *question)
     } while (looked == ANSWERS_PENDING);
 }
 
-/* What is read before a change and during it is old afterwards. */
+/* An answer that is being made when something is changed may be older than the
+ * change. */
 ANSWERS_TEST(a_forgotten_answer_is_given_to_nobody)
 {
     begin(LONG_MS, LONG_MS);

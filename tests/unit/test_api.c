@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the dashboard's routes answer, without a server. */
+/* The responses of the dashboard's routes, without an HTTP server. */
 #include "tests/support/test.h"
 #include "tests/support/workbench.h"
 
@@ -20,7 +20,7 @@ struct fixture {
     struct api *api;
     struct http_route routes[API_ROUTES];
     struct http_response response;
-    struct json *json; /* of the last response */
+    struct json *json; /* body of the last response */
 };
 
 static struct definition *lend(void *context)
@@ -61,7 +61,8 @@ TEST_FIXTURE(fixture, struct fixture, init, done)
 #define FIXTURE_TEST(name)                                                     \
     TEST_WITH(name, fixture_set_up, fixture_tear_down, struct fixture *f)
 
-/* Make the request until it is not pending any more; the status. */
+/* Makes the request again until its answer is no longer pending; returns the
+ * status. */
 static unsigned request(struct fixture *f, const char *method, const char *path,
     const char *body, const struct fake_request *fake)
 {
@@ -103,7 +104,7 @@ static const struct json *get(struct fixture *f, const char *path,
     return parsed(f);
 }
 
-/* Ask for a change of a run, and for its outcome where that comes later. */
+/* Asks for a change of run `id`, and if the answer is 202, for the outcome. */
 static unsigned change(struct fixture *f, const char *path, const char *id)
 {
     struct fake_request fake = fake_good;
@@ -157,7 +158,7 @@ static int64_t number_of(const struct json *object, const char *name)
     return number;
 }
 
-/* ---- readings ---- */
+/* ---- requests that read ---- */
 
 FIXTURE_TEST(an_empty_ledger_has_queues_and_no_runs)
 {
@@ -334,7 +335,8 @@ FIXTURE_TEST(many_questions_cost_one_reading)
     assert_true(before > 0);
     for (int i = 0; i < 50; i++)
         (void)get(f, "/api/overview", 200, NULL, NULL);
-    /* A second and a half later the ledger is read again. */
+    /* The answer of the first request may expire meanwhile: then the ledger is
+     * read again. */
     assert_true(calls[BENCH_SCAN] + calls[BENCH_OTHER] <= 3 * before);
 }
 
@@ -346,7 +348,7 @@ FIXTURE_TEST(a_store_that_fails_is_named)
     assert_contains(text_of(f->json, "Error"), "the store is down");
 }
 
-/* ---- changes ---- */
+/* ---- requests that change runs ---- */
 
 static void expect_change(struct fixture *f, const char *path, const char *id,
     unsigned status, const char *state)
@@ -431,10 +433,10 @@ FIXTURE_TEST(the_page_says_whether_it_only_shows)
     assert_true(json_boolean(json_get(f->json, "ReadOnly")));
 }
 
-/* ---- readings, in a virtual world ---- */
+/* ---- requests that read, on a virtual clock ---- */
 
-/* Runs wait longer for a response than a reading, so that its time-outs must
- * not stop them. */
+/* A run waits longer for a response than a request of the dashboard, so
+ * time-outs of the dashboard must not stop runs. */
 VIRTUAL_BENCH_TEST(time_outs_of_readings_open_no_breaker)
 {
     struct store *store = &bench->wrapped.store;

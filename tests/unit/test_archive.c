@@ -14,8 +14,8 @@
 #include "tests/support/test.h"
 #include "tests/support/text_file.h"
 
-/* Each test has an archive in a folder of its own, which is below `parent`:
- * neither is there before the archive is opened. */
+/* Each test has an archive in a folder of its own below `parent`. Neither
+ * folder exists before the archive is opened. */
 static struct {
     const char *parent, *folder, *job, *blogs;
     struct archive *archive; /* NULL: it is closed */
@@ -104,7 +104,8 @@ static void sync_archive(void)
     assert_ok(archive_sync(s.archive, &s.err));
 }
 
-/* One attempt of `run` archives one entity. */
+/* Opens the archive for `run` as an attempt does, archives one entity and
+ * closes the archive. */
 static void archive_one(const struct archive_run *run, const char *row_key)
 {
     open_archive(run);
@@ -172,8 +173,8 @@ CLOSED_TEST(a_run_with_the_id_of_a_former_run_has_a_folder_of_its_own)
     text_file_check(path_of_run("2-Blogs.jsonl"), LINE("d"));
 }
 
-/* On this machine the former run had two attempts, and the new run has its
- * second: the first one was another machine's. */
+/* The former run had two attempts on this machine. The first attempt of the new
+ * run was on another machine, its second attempt is on this one. */
 CLOSED_TEST(a_later_attempt_knows_the_folder_of_a_former_run)
 {
     archive_attempt(7, 2, "a");
@@ -182,7 +183,8 @@ CLOSED_TEST(a_later_attempt_knows_the_folder_of_a_former_run)
     text_file_check(path_of_run("2-Blogs.jsonl"), LINE("b"));
 }
 
-/* Versions before this one did not write the time of the request. */
+/* Earlier versions did not write the file .requested-at, which has the time of
+ * the request. */
 CLOSED_TEST(a_folder_without_the_time_of_its_request_is_continued_or_kept)
 {
     archive_attempt(7, 1, "a");
@@ -227,8 +229,7 @@ OPEN_TEST(a_file_that_is_all_torn_begins_anew)
     text_file_check(s.blogs, LINE("a"));
 }
 
-/* Limit the size of files: a write is then cut in the middle, as by a full
- * disk. */
+/* Limits the size of files: a longer write is cut off, as on a full disk. */
 static void limit_files(rlim_t bytes)
 {
     struct rlimit limit;
@@ -253,7 +254,7 @@ OPEN_TEST(a_full_disk_is_said_and_loses_no_line)
     text_file_check(s.blogs, LINE("a") LINE("b"));
 }
 
-/* ---- what stands in the way ---- */
+/* ---- archives that cannot be opened or written ---- */
 
 static void expect_not_opened(
     const char *folder, enum tw_err outcome, const char *says)
@@ -282,14 +283,14 @@ CLOSED_TEST(a_folder_that_cannot_be_made_is_said)
         "/proc/tableward", TW_FULL, "archive: cannot make /proc/tablewa");
 }
 
-/* The name was created meanwhile, but as a link that cannot be opened. */
+/* The archive's parent folder is a link to a path that does not exist. */
 CLOSED_TEST(a_link_to_nowhere_is_no_folder)
 {
     assert_int_equal(symlink("/nowhere/at/all", s.parent), 0);
     expect_not_opened(s.folder, TW_FULL, "archive: cannot open");
 }
 
-/* A folder is where a file should be. */
+/* Where the file should be, there is a folder. */
 OPEN_TEST(the_time_of_the_request_must_be_read_and_written)
 {
     static const struct {
@@ -311,7 +312,7 @@ OPEN_TEST(the_time_of_the_request_must_be_read_and_written)
     }
 }
 
-/* A name of 255 bytes has no room for ~1. */
+/* The name of the folder already has 255 bytes, so ~1 cannot be appended. */
 CLOSED_TEST(a_former_run_s_folder_that_cannot_be_renamed_is_named)
 {
     struct archive_run run = RUN;
@@ -356,7 +357,7 @@ OPEN_TEST(a_link_in_place_of_the_run_s_folder_is_refused)
     expect_refused_link(path_of(s.job, "run-1"));
 }
 
-/* With such a link an operator puts the archive on another disk. */
+/* An operator uses such a link to put the archive on another disk. */
 CLOSED_TEST(the_folder_itself_may_be_a_link)
 {
     const char *elsewhere = path_of(s.parent, "elsewhere");
@@ -415,8 +416,8 @@ OPEN_TEST(a_line_that_is_too_long_is_refused)
         "an entity of table Blogs is more than");
 }
 
-/* Gathered lines are written when they exceed a size; this write may fail
- * too. */
+/* Lines are buffered up to a size and then written: this write may fail as well
+ * as the one of archive_sync(). */
 OPEN_TEST(a_full_disk_is_met_while_lines_gather)
 {
     enum tw_err outcome = TW_OK;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* One attempt: what it claims, and what each end writes and where. */
+/* One attempt at a run: when it takes the lease, and what each outcome writes
+ * to the ledger and the queues. */
 #include "tests/support/test.h"
 #include "tests/support/text_file.h"
 #include "tests/support/workbench.h"
@@ -23,7 +24,8 @@ static struct slice args_names[] = {{"channel", 7}};
 static struct slice args_values[] = {{"Football", 8}};
 static const struct run_args football = {1, args_names, args_values};
 
-/* args: NULL where the ledger's are to be used. */
+/* Makes one attempt. args: NULL if the attempt takes the arguments from the
+ * ledger. */
 static struct attempt_result attempt(struct workbench *bench,
     const struct lease_request *wish, const struct run_args *args)
 {
@@ -33,7 +35,7 @@ static struct attempt_result attempt(struct workbench *bench,
     return result;
 }
 
-/* One attempt at run `id`, without a message. */
+/* Makes one attempt at run `id` without a message. */
 static struct attempt_result play(
     struct workbench *bench, bench_script *script, const char *id)
 {
@@ -43,7 +45,8 @@ static struct attempt_result play(
     return attempt(bench, &wish, &football);
 }
 
-/* The same at a run that the ledger must have. */
+/* Makes one attempt at run `id`, which must be in the ledger, without arguments
+ * of a message. */
 static struct attempt_result play_orphan(
     struct workbench *bench, bench_script *script, const char *id)
 {
@@ -55,7 +58,8 @@ static struct attempt_result play_orphan(
     return attempt(bench, &wish, NULL);
 }
 
-/* One attempt at run `id`, rung by the next message of the queue. */
+/* Receives the next message of the queue and makes one attempt at run `id` with
+ * it. */
 static struct attempt_result play_rung(
     struct workbench *bench, bench_script *script, const char *id)
 {
@@ -73,7 +77,7 @@ static struct attempt_result play_rung(
     return result;
 }
 
-/* One attempt at run r1, rung by a message with this body. */
+/* Puts a message with this body and makes one attempt at run r1 with it. */
 static struct attempt_result ring_with(
     struct workbench *bench, bench_script *script, const char *body)
 {
@@ -91,7 +95,8 @@ static struct ledger_run *read_run(struct workbench *bench)
     return workbench_stored(bench, JOB, "r1");
 }
 
-/* play(): how it ends, and what it leaves the run as. Returns the run. */
+/* Makes one attempt without a message; fails unless it ends as `end` and leaves
+ * the run in `state`. Returns the run. */
 static struct ledger_run *expect_play(struct workbench *bench,
     bench_script *script, const char *id, enum attempt_outcome end,
     enum ledger_state state)
@@ -106,7 +111,8 @@ static struct ledger_run *expect_play(struct workbench *bench,
     return run;
 }
 
-/* How many messages and copies of messages there are. */
+/* Fails unless the queue has `messages` messages and its poison queue
+ * `copies`. */
 static void expect_queues(
     struct workbench *bench, int64_t messages, int64_t copies)
 {
@@ -114,7 +120,8 @@ static void expect_queues(
     assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), copies);
 }
 
-/* What run r1 is in the ledger, and how many messages and copies there are. */
+/* Fails unless run r1 is in `state`, and the queues are as expect_queues()
+ * wants them. */
 static void expect_left(struct workbench *bench, const char *state,
     int64_t messages, int64_t copies)
 {
@@ -122,7 +129,8 @@ static void expect_left(struct workbench *bench, const char *state,
     expect_queues(bench, messages, copies);
 }
 
-/* The only copy is that of run r1, with this text (NULL: with any). */
+/* Fails unless the poison queue has one message only, the copy that run r1
+ * names, with this text (NULL: any text). */
 static void expect_copy(struct workbench *bench, const char *text)
 {
     struct messages copy;
@@ -136,7 +144,8 @@ static void expect_copy(struct workbench *bench, const char *text)
     messages_done(&copy);
 }
 
-/* Run r1 is held for this cause. */
+/* Fails unless run r1 is held, that is, waits with this WaitsFor. Returns the
+ * run. */
 static struct ledger_run *expect_held(
     struct workbench *bench, const char *waits_for)
 {
@@ -156,7 +165,7 @@ BENCH_SCRIPT(works)
     return RUN_SUCCEEDED;
 }
 
-/* An entity of the table fails. */
+/* Reports that an entity of the table failed. */
 static void fail_entity(
     struct run *run, const char *table, const char *key, const char *why)
 {
@@ -171,7 +180,7 @@ BENCH_SCRIPT(fails)
     return RUN_FAILED;
 }
 
-/* Run r1 has the reason of fails(). */
+/* Fails unless run r1 failed with the error of fails(). Returns the run. */
 static struct ledger_run *expect_failed(struct workbench *bench)
 {
     struct ledger_run *run = read_run(bench);
@@ -216,8 +225,8 @@ BENCH_SCRIPT(is_stopped)
     return RUN_STOPPED;
 }
 
-/* Texts of all lengths around where they are cut, of characters of 2 and of 4
- * bytes, and one that is not UTF-8 at all. */
+/* Fails with texts that are cut at every position within a character of 2 or of
+ * 4 bytes, and with texts that are not UTF-8. */
 BENCH_SCRIPT(fails_in_other_scripts)
 {
     static const char *const letters[] = {
@@ -236,7 +245,8 @@ BENCH_SCRIPT(fails_in_other_scripts)
 
 /* ---- ends ---- */
 
-/* Loss 8: half a character in one row, and no command could read the ledger. */
+/* Loss 8: half a character in one row of the ledger, and no command could read
+ * the ledger any more. */
 BENCH_TEST(a_failure_in_any_script_leaves_a_ledger_that_can_be_read)
 {
     for (unsigned i = 0; i < 12; i++) {
@@ -305,8 +315,8 @@ BENCH_TEST(a_failed_run_leaves_a_copy_and_the_reason)
     expect_copy(bench, "the body");
 }
 
-/* The run as `poison retry` leaves it if no queue serves its job: `queued`,
- * with the copy of its message in the poison queue. */
+/* Stores run r1 as `poison retry` leaves it if no queue serves its job:
+ * `queued`, with the copy of its message in the poison queue. */
 static void leave_retried(struct workbench *bench)
 {
     struct ledger_run *run = workbench_football(bench, "r1");
@@ -338,7 +348,8 @@ BENCH_TEST(a_new_copy_replaces_the_copy_that_retry_has_left)
     expect_copy(bench, NULL);
 }
 
-/* The next attempt by a message fails, and so does the copy. */
+/* Makes an attempt with the next message. It must be unable to put the copy
+ * into the poison queue, so that run r1 waits. */
 static void expect_held_for_its_copy(struct workbench *bench)
 {
     struct attempt_result result = play_rung(bench, fails, "r1");
@@ -362,8 +373,9 @@ BENCH_TEST(without_a_copy_nothing_is_poisoned)
 #define OWN_BODY                                                               \
     "{\"job\":\"" JOB "\",\"id\":\"r1\",\"args\":{\"channel\":\"Football\"}}"
 
-/* Until the gate is open the queue service takes what it is sent and answers
- * nothing; a lease's own requests are given up after an eighth of the lease. */
+/* Is this a call to the queue service that has no response? While the gate is
+ * closed, the service carries out these requests without a response. An attempt
+ * gives up a request for its lease after an eighth of the lease. */
 static bool is_silent(const struct workbench *bench, enum bench_call call)
 {
     return bench->gate == 0 && (call == BENCH_PUT || call == BENCH_PEEK ||
@@ -381,7 +393,8 @@ BENCH_BETWEEN(wait_for_silent_queues)
         virtual_sleep(7500);
 }
 
-/* Silent for three attempts, then not: the copies that are there in the end. */
+/* Makes three attempts without responses of the queue service, and one with
+ * them; fails unless there are `copies` copies at the end. */
 static void expect_copies_after_silence(
     struct workbench *bench, const char *body, int64_t copies)
 {
@@ -392,7 +405,7 @@ static void expect_copies_after_silence(
     for (unsigned i = 0; i < 3; i++) {
         expect_held_for_its_copy(bench);
         assert_int_equal(bench->calls[BENCH_PUT], 1);
-        virtual_sleep(310000); /* nothing is held longer at a time */
+        virtual_sleep(310000); /* a run waits 5 min at most */
     }
     bench->gate = 1;
     assert_int_equal(play_rung(bench, fails, "r1").state, LEDGER_FAILED);
@@ -400,7 +413,7 @@ static void expect_copies_after_silence(
     expect_left(bench, "failed", 0, copies);
 }
 
-/* Each lease brought one more copy, and did the work again. */
+/* Each attempt used to put one more copy and to repeat the work. */
 VIRTUAL_BENCH_TEST(a_silent_queue_service_repeats_neither_work_nor_copy)
 {
     struct ledger_run *run;
@@ -412,13 +425,15 @@ VIRTUAL_BENCH_TEST(a_silent_queue_service_repeats_neither_work_nor_copy)
     assert_int_equal(run->ending.len, 0);
 }
 
-/* It may be another's: one more copy, once the service answers again. */
+/* The copy may belong to another run, so one more copy is put when the service
+ * responds again. */
 VIRTUAL_BENCH_TEST(a_copy_that_names_no_run_is_put_once_more)
 {
     expect_copies_after_silence(bench, "Football", 2);
 }
 
-/* Killed between the copy and the end: the same as a ledger that is away. */
+/* Leaves run r1 as a worker does that is killed after it has put the copy and
+ * before it has stored the end. */
 static void leave_copy_without_end(struct workbench *bench)
 {
     workbench_meets(bench, BENCH_BATCH, 3, UINT_MAX, BENCH_FAIL);
@@ -436,7 +451,8 @@ VIRTUAL_BENCH_TEST(a_copy_without_an_end_is_not_put_again)
     expect_queues(bench, 0, 1);
 }
 
-/* Found without its message: the copy has another body, and is the run's. */
+/* The run is found without its message. The body of the copy is not the body
+ * that this attempt would write, but it names the run. */
 VIRTUAL_BENCH_TEST(an_orphan_finds_the_copy_of_its_message)
 {
     leave_copy_without_end(bench);
@@ -460,7 +476,7 @@ VIRTUAL_BENCH_TEST(a_reason_that_is_refused_by_chance_is_stored)
     expect_queues(bench, 0, 1);
 }
 
-/* What somebody else writes over the run. */
+/* Changes run r1 in the ledger, as another worker or command does. */
 static void rewrite(struct workbench *bench, enum ledger_state run_state,
     const char *owner, int32_t epoch_more)
 {
@@ -502,7 +518,8 @@ static void leave_ending(struct workbench *bench, const char *id,
     assert_ok(workbench_store_run(bench, run));
 }
 
-/* Of an attempt before the last one, which did not know it; or nonsense. */
+/* `Ending` was written by an attempt other than the last one, or cannot be
+ * read. */
 VIRTUAL_BENCH_TEST(an_ending_of_another_attempt_means_nothing)
 {
     static const char *const endings[] = {"1 failed no", "3 failed no", "2",
@@ -522,7 +539,8 @@ VIRTUAL_BENCH_TEST(an_ending_of_another_attempt_means_nothing)
     }
 }
 
-/* Its definition has changed meanwhile: it has failed under the old one. */
+/* The run was poisoned under the former definition, so it need not wait until
+ * somebody accepts the new one. */
 VIRTUAL_BENCH_TEST(a_run_that_ends_waits_for_no_definition)
 {
     struct ledger_run *run;
@@ -536,8 +554,7 @@ VIRTUAL_BENCH_TEST(a_run_that_ends_waits_for_no_definition)
     expect_queues(bench, 0, 1);
 }
 
-/* The message is the wake-up message of a run that the ledger still calls open.
- */
+/* The run is still open in the ledger, so its message is needed. */
 BENCH_TEST(while_the_end_is_not_stored_the_message_stays)
 {
     workbench_meets(bench, BENCH_BATCH, 2, UINT_MAX, BENCH_REFUSE);
@@ -557,7 +574,7 @@ BENCH_TEST(failures_without_progress_end_in_poison)
     assert_true(run->resumes_ticks > run->updated_ticks);
     expect_left(bench, "waiting", 1, 0);
     while ((result = play(bench, stumbles, "r1")).end == ATTEMPT_DEFERRED)
-        assert_int_equal(bench->attempts, 1); /* not its time yet */
+        assert_int_equal(bench->attempts, 1); /* before ResumesAt */
     assert_int_equal(result.state, LEDGER_POISONED);
     expect_left(bench, "poisoned", 1, 1);
 }
@@ -595,12 +612,12 @@ BENCH_TEST(waiting_frees_the_run_and_hides_the_message)
     assert_true(slice_is(run->checkpoint, "{\"look\":1}"));
     assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 1);
     expect_left(bench, "waiting", 1, 0);
-    /* Who comes too early leaves it alone. */
+    /* An attempt before ResumesAt does nothing. */
     assert_int_equal(play(bench, waits, "r1").end, ATTEMPT_DEFERRED);
     assert_int_equal(bench->attempts, 1);
 }
 
-/* What may have passed already is tried again soon. */
+/* The next attempt comes soon, because the fault may have passed already. */
 BENCH_TEST(a_fault_that_may_have_passed_does_not_hold_a_run)
 {
     struct attempt_result result = ring(bench, meets_outage);
@@ -611,7 +628,8 @@ BENCH_TEST(a_fault_that_may_have_passed_does_not_hold_a_run)
     expect_left(bench, "queued", 1, 0);
 }
 
-/* As large as the service takes it, before it has ended. */
+/* Makes run r1 open and as large as an entity may be, so that nothing can be
+ * added to it. */
 static void fill_run(struct workbench *bench)
 {
     struct ledger_run *run = read_run(bench);
@@ -621,7 +639,7 @@ static void fill_run(struct workbench *bench)
     workbench_fill_run(bench, run);
 }
 
-/* It is done again some time, and no other run waits for that. */
+/* Another attempt is made later, and other runs do not wait for it. */
 VIRTUAL_BENCH_TEST(a_run_whose_end_cannot_be_stored_is_no_outage)
 {
     struct attempt_result result;
@@ -636,7 +654,7 @@ VIRTUAL_BENCH_TEST(a_run_whose_end_cannot_be_stored_is_no_outage)
     expect_queues(bench, 1, 0);
 }
 
-/* It is cancelled while its store refuses each request. */
+/* Cancels the run; then the store refuses each request as busy. */
 BENCH_SCRIPT(asks_a_busy_store)
 {
     struct page page;
@@ -651,8 +669,8 @@ BENCH_SCRIPT(asks_a_busy_store)
     return outcome == TW_STOPPED ? RUN_STOPPED : RUN_SUCCEEDED;
 }
 
-/* Within ten seconds, however long the service is busy; but a move ends its
- * load (rule M8). */
+/* The run ends within ten seconds, even if the service is busy for longer; only
+ * a move completes its load first (rule M8). */
 VIRTUAL_BENCH_TEST(a_run_on_a_busy_store_is_soon_cancelled)
 {
     int64_t begun_ms = platform_boot_ms();
@@ -675,7 +693,8 @@ VIRTUAL_BENCH_TEST(a_move_on_a_busy_store_ends_its_load_first)
 static struct store away = {
     .name = "away", .breakers = {{.failures = BREAKER_FAILURES}}};
 
-/* A person must act, and then it goes on: nothing has failed. */
+/* An operator must replace the credentials. Then the run continues: it has not
+ * failed. */
 BENCH_TEST(refused_credentials_hold_a_run)
 {
     static struct store locked = {
@@ -692,7 +711,7 @@ BENCH_SCRIPT(works_for_100_s)
     return works(bench, run, attempt_number, err);
 }
 
-/* Not as long as the work took that followed. */
+/* The time of the work that follows is not counted. */
 VIRTUAL_BENCH_TEST(how_long_a_run_was_held_is_said)
 {
     workbench_add_store(bench, &away);
@@ -722,13 +741,14 @@ BENCH_TEST(an_outage_is_no_failure)
     expect_queues(bench, 1, 0);
 }
 
-/* ---- a store that is silent ---- */
+/* ---- a store that does not respond ---- */
 
 #define SILENT_MS 15000
 
-static unsigned silent_asked; /* how many of its requests count for silence */
+static unsigned silent_asked; /* number of its requests that are counted by
+                                 store/silence.c */
 
-/* A request takes its whole time. */
+/* Waits for the whole time of the request, without a response. */
 static enum tw_err never_responds(struct store *store,
     struct exchange *exchange, const char *table, struct slice partition_key,
     struct slice row_key, struct page *ret)
@@ -754,7 +774,7 @@ static enum tw_err read_with_err(
     return outcome;
 }
 
-/* A copy whose source responds. */
+/* Reads from two stores, as a copy does. The first one responds. */
 BENCH_SCRIPT(needs_another_store)
 {
     assert_ok(read_with_err(run, bench->store, err));
@@ -774,8 +794,9 @@ static void add_silent_store(struct workbench *bench)
     silent_asked = 0;
 }
 
-/* The first attempt's request takes its whole time, the second attempt's is
- * refused at once; the ledger says why, and since when. */
+/* The request of the first attempt has no response. That of the second attempt
+ * is not sent. The ledger has the cause, and the time at which the wait
+ * began. */
 VIRTUAL_BENCH_TEST(a_run_on_a_silent_store_is_held)
 {
     struct ledger_run *run;
@@ -800,7 +821,8 @@ VIRTUAL_BENCH_TEST(a_run_on_a_silent_store_is_held)
     assert_true(run->waits_since_ticks == since_ticks);
 }
 
-/* A person waits for `run`, and it occupies no slot. */
+/* An operator waits for the command `run`, and its attempt takes no slot of a
+ * worker. So its requests are not given up early. */
 VIRTUAL_BENCH_TEST(run_itself_gives_nothing_up)
 {
     struct lease_request wish = workbench_wish(bench, "r1");
@@ -831,7 +853,8 @@ VIRTUAL_BENCH_TEST(a_run_is_held_for_a_store_that_cannot_be_opened)
     (void)expect_held(bench, LEDGER_WAITS_FOR_STORE);
 }
 
-/* 5 s, 10 s, ... 5 min, by how long the same cause has lasted. */
+/* A run that waits (a held run) is tried again after 5 s, 10 s, ... 5 min: the
+ * longer the same cause has lasted, the later. */
 VIRTUAL_BENCH_TEST(a_held_run_is_looked_at_ever_more_rarely)
 {
     static const int64_t WAITS_S[] = {5, 5, 10, 20, 40, 80, 160, 300, 300};
@@ -851,7 +874,7 @@ VIRTUAL_BENCH_TEST(a_held_run_is_looked_at_ever_more_rarely)
         since = run->waits_since_ticks;
         virtual_sleep(wait_ms + 10);
     }
-    /* Another cause begins anew. */
+    /* With another cause the intervals begin again. */
     assert_int_equal(play(bench, archive_is_full, "r1").end, ATTEMPT_DEFERRED);
     assert_true(
         expect_held(bench, LEDGER_WAITS_FOR_ARCHIVE)->waits_since_ticks >
@@ -871,7 +894,7 @@ BENCH_TEST(stopped_in_order_everything_is_back_at_once)
     workbench_consume(bench, BENCH_QUEUE, "wake-up");
 }
 
-/* ---- claims ---- */
+/* ---- taking the lease ---- */
 
 BENCH_TEST(a_claim_whose_answer_was_lost_is_recognised)
 {
@@ -913,7 +936,8 @@ BENCH_TEST(what_must_exist_is_not_begun)
     assert_string_equal(workbench_state(bench, JOB, "r1"), "none");
 }
 
-/* The run as somebody else left it, with a lease until then (0: no owner). */
+/* Stores run r1 as another attempt left it, with a lease until
+ * lease_until_ticks (0: no owner). */
 static void leave_run(struct workbench *bench, int64_t lease_until_ticks,
     int32_t silent, const char *definition)
 {
@@ -932,14 +956,16 @@ static void leave_run(struct workbench *bench, int64_t lease_until_ticks,
     assert_ok(workbench_store_run(bench, run));
 }
 
-/* Its lease is over. */
+/* Stores run r1 with an owner whose lease has expired. */
 static void leave_crashed(struct workbench *bench)
 {
     leave_run(bench, platform_wall_ticks() - TICKS_PER_S, 1, bench->job.hash);
 }
 
-/* Another owner's lease is respected. But a run of a second, which has two
- * messages, is not waited for until its lease is over. */
+/* The run has two messages and another owner, whose lease is valid, so the
+ * second message is hidden. A run that has lasted 1 s until now is expected to
+ * end soon, so the message is hidden for a few seconds only, and not until the
+ * lease expires. */
 VIRTUAL_BENCH_TEST(a_second_message_comes_back_as_soon_as_the_run_has_lasted)
 {
     static const struct {
@@ -992,7 +1018,8 @@ BENCH_TEST(a_lease_that_is_over_is_taken_over)
     assert_int_equal(bench->attempts, 1);
 }
 
-/* The last phase of another definition would leave out what it adds. */
+/* The checkpoint and phase of another definition are dropped: a run that
+ * continued in its last phase would leave out what the new definition adds. */
 BENCH_SCRIPT(starts_over)
 {
     assert_int_equal(run->checkpoint.len, 0);
@@ -1008,8 +1035,8 @@ BENCH_TEST(a_checkpoint_of_another_definition_is_not_used)
     assert_int_equal(bench->attempts, 1);
 }
 
-/* Later attempts find it held: the consumer's line once a minute has the cause.
- */
+/* The second attempt logs nothing, because the consumer logs the cause once a
+ * minute. */
 BENCH_TEST(a_run_held_for_its_definition_is_named_in_the_log_once)
 {
     bench->kind.table_job = true;
@@ -1040,16 +1067,16 @@ BENCH_TEST(a_ledger_that_is_gone_comes_back)
 {
     struct err err;
 
-    /* A store in which the table was never made. */
+    /* a new store, without the ledger's table */
     store_close(bench->wrapped.inner);
     assert_ok(embedded_open("main", ":memory:", &bench->wrapped.inner, &err));
     (void)expect_play(bench, works, "r1", ATTEMPT_RUN_ENDED, LEDGER_SUCCEEDED);
 }
 
-/* ---- in a virtual world: ends that somebody or something stands before ----
- */
+/* ---- on a virtual clock: attempts whose end cannot be stored ---- */
 
-static enum run_end wanted_end; /* of the two below */
+static enum run_end wanted_end; /* returned by is_beaten() and
+                                   meets_darkness() */
 
 BENCH_SCRIPT(is_beaten)
 {
@@ -1059,7 +1086,8 @@ BENCH_SCRIPT(is_beaten)
     return wanted_end;
 }
 
-/* However an attempt ends: once beaten it touches neither run nor message. */
+/* Another owner has taken the lease. The attempt changes neither the run nor
+ * the message, whatever its script returns. */
 VIRTUAL_BENCH_TEST(an_attempt_that_was_beaten_touches_nothing)
 {
     static const enum run_end ENDS[] = {RUN_SUCCEEDED, RUN_WAITING, RUN_FAILED,
@@ -1103,7 +1131,7 @@ BENCH_SCRIPT(meets_darkness)
     return wanted_end;
 }
 
-/* The end could not be put into the ledger: an outage, whatever it was. */
+/* The attempt ends as an outage, whatever its script returns. */
 VIRTUAL_BENCH_TEST(an_end_that_cannot_be_stored_is_an_outage)
 {
     static const enum run_end ENDS[] = {RUN_SUCCEEDED, RUN_OUTAGE};
@@ -1128,7 +1156,8 @@ BENCH_SCRIPT(has_no_time)
     return RUN_LEASE_LOST;
 }
 
-/* The deadline was closed to the run, but the ledger's lease still stands. */
+/* The script got no time for its requests, although the lease in the ledger is
+ * still valid. */
 VIRTUAL_BENCH_TEST(a_run_without_time_is_let_go_while_the_lease_stands)
 {
     assert_int_equal(ring(bench, has_no_time).end, ATTEMPT_STOPPED);
@@ -1136,7 +1165,8 @@ VIRTUAL_BENCH_TEST(a_run_without_time_is_let_go_while_the_lease_stands)
     expect_left(bench, "queued", 1, 0);
 }
 
-/* The attempt's lease has expired, and it has left the run as it was. */
+/* Fails unless the attempt's lease has expired and run r1 is in `state`; if
+ * that is running, the run still has its owner. */
 static void expect_expired(struct workbench *bench,
     const struct attempt_result *result, const char *state)
 {
@@ -1149,7 +1179,7 @@ static void expect_expired(struct workbench *bench,
 
 BENCH_SCRIPT(sleeps_past_its_lease)
 {
-    /* The renewal is answered too late. */
+    /* The response to the renewal comes too late. */
     workbench_locked(bench, bench->delay_ms = 70000);
     virtual_sleep(65000);
     return has_no_time(bench, run, attempt_number, err);
@@ -1162,14 +1192,14 @@ VIRTUAL_BENCH_TEST(after_its_lease_an_attempt_touches_nothing)
     expect_expired(bench, &result, "running");
 }
 
-/* ---- a hypervisor pauses the machine: the boot clock stops ---- */
+/* ---- the hypervisor pauses the virtual machine: the boot clock stops ---- */
 
 #define PAUSE_MS 70000
 #define SHORT_PAUSE_MS 40000 /* shorter than the lease */
 
-static struct bench_store data; /* another account's */
+static struct bench_store data; /* store of another account */
 
-/* A front end and another worker have had the time of the pause. */
+/* Pauses the machine: for its stores pause_ms pass, and for itself no time. */
 static void pause_machine(struct workbench *bench, int64_t pause_ms)
 {
     workbench_locked(bench, bench->paused_ms += pause_ms);
@@ -1194,13 +1224,14 @@ BENCH_SCRIPT(is_paused_beyond_its_lease)
     assert_int_equal(read_from(run, bench->store), TW_STOPPED);
     while (!run_stopping(run))
         virtual_sleep(1000);
-    /* At the next renewal, not at the deadline. */
+    /* The attempt stops at the next renewal, before its deadline. */
     assert_true(platform_boot_ms() < began_ms + 10000);
     assert_int_equal(bench->calls[BENCH_BATCH], calls);
     return RUN_SUCCEEDED;
 }
 
-/* The ledger's own Date tells: not even the lease is renewed. */
+/* The header Date of the response shows the pause. The lease is not renewed any
+ * more. */
 VIRTUAL_BENCH_TEST(the_first_response_after_a_pause_ends_the_attempt)
 {
     struct attempt_result result = ring(bench, is_paused_beyond_its_lease);
@@ -1209,7 +1240,7 @@ VIRTUAL_BENCH_TEST(the_first_response_after_a_pause_ends_the_attempt)
     expect_queues(bench, 1, 0);
 }
 
-/* Meanwhile another worker has ended the run. */
+/* During the pause another worker has ended the run. */
 BENCH_SCRIPT(meets_another_account_first)
 {
     assert_int_equal(read_from(run, &data.store), TW_NOT_FOUND);
@@ -1246,8 +1277,8 @@ BENCH_SCRIPT(waits_for_its_own_store)
     return RUN_WAITING;
 }
 
-/* The wall clock was stepped before the other store was opened: the two differ
- * by that. */
+/* Opens the other store after a step of the wall clock, so that the two stores'
+ * clocks differ by step_ms, and fails unless the run waits 5 s. */
 static void check_wait(struct workbench *bench, const char *id, int64_t step_ms)
 {
     struct attempt_result result;
@@ -1277,7 +1308,8 @@ BENCH_SCRIPT(is_paused_at_its_end)
     return RUN_FAILED;
 }
 
-/* Its first response is that to the write of the end: no outage. */
+/* The first response after the pause is that to the write of the end. That is
+ * no outage. */
 VIRTUAL_BENCH_TEST(an_end_after_a_pause_is_not_stored)
 {
     struct attempt_result result = play(bench, is_paused_at_its_end, "r1");
@@ -1299,16 +1331,18 @@ BENCH_SCRIPT(is_paused_within_its_lease)
     assert_true(deadline_may_reopen(run->deadline, platform_boot_ms()));
     assert_ok(read_from(run, bench->store));
     assert_true(deadline_is_open(run->deadline, platform_boot_ms()));
-    /* By the next renewal that was due, and one more at once. */
+    /* At most until the next renewal, which was due anyway, and one more
+     * renewal. */
     assert_true(platform_boot_ms() < began_ms + 7000);
-    /* As long as if there had been no pause. */
+    /* The lease is as long as it would be without the pause. */
     assert_true(read_run(bench)->lease_until_ticks >=
                 platform_wall_ticks() + SHORT_PAUSE_MS * TICKS_PER_MS +
                     60 * TICKS_PER_S);
     return RUN_SUCCEEDED;
 }
 
-/* It waits until its lease has been renewed, and continues. */
+/* Fails unless the run waits after a short pause until its lease is renewed,
+ * and then succeeds. `by` is the store whose response shows the pause. */
 static void goes_on_after_a_pause(struct workbench *bench, struct store *by)
 {
     struct attempt_result result;
@@ -1327,8 +1361,8 @@ VIRTUAL_BENCH_TEST(a_pause_shorter_than_the_lease_costs_a_renewal)
     store_close(data.inner);
 }
 
-/* No second response of another store tells that LeaseUntil was counted from
- * what the ledger's clock showed before the pause. */
+/* LeaseUntil was computed from the ledger's clock before the pause. The
+ * ledger's own response shows this, without a response of another store. */
 VIRTUAL_BENCH_TEST(a_pause_that_the_ledgers_store_shows_shortens_no_lease)
 {
     goes_on_after_a_pause(bench, bench->store);
@@ -1342,7 +1376,8 @@ BENCH_SCRIPT(is_beaten_and_hears)
     return RUN_LEASE_LOST;
 }
 
-/* Else the run would be asked for again, beside whoever has it. */
+/* lease_expired would make the worker ask for the run again, while another
+ * worker executes it. */
 VIRTUAL_BENCH_TEST(whoever_hears_of_another_owner_has_not_let_it_lapse)
 {
     struct attempt_result result = play(bench, is_beaten_and_hears, "r1");
@@ -1359,7 +1394,7 @@ BENCH_SCRIPT(outlives_its_lease)
     return RUN_SUCCEEDED;
 }
 
-/* What the renewer knows stands above what the kind says. */
+/* The lease has expired, so the RUN_SUCCEEDED of the kind does not count. */
 VIRTUAL_BENCH_TEST(a_kind_that_succeeded_too_late_has_not)
 {
     assert_int_equal(ring(bench, outlives_its_lease).end, ATTEMPT_LEASE_LOST);
@@ -1392,13 +1427,14 @@ static void fail_entities(struct run *run, int count)
         fail_entity(run, "T", "p", "why");
 }
 
-/* A pass begins anew: what failed in it will be told again. */
+/* A new pass forgets the failed entities of the pass before, and reports them
+ * again. */
 BENCH_SCRIPT(tells_failed_twice)
 {
     fail_entities(run, 20);
     run->callbacks->forget_failed(run, 0);
     fail_entity(run, "T", "new", "why");
-    run->callbacks->forget_failed(run, 7); /* they stay */
+    run->callbacks->forget_failed(run, 7); /* the count is 7 from here on */
     return (void)err_fail(err, TW_INVALID, "7 failed"), RUN_FAILED;
 }
 
@@ -1420,7 +1456,7 @@ BENCH_SCRIPT(fails_round_after_round)
     return attempt_number < 3 ? RUN_STOPPED : RUN_SUCCEEDED;
 }
 
-/* Three attempts: how many lines of the log have text. */
+/* Makes three attempts; returns how many lines of the log contain `text`. */
 static unsigned lines_of_rounds(struct workbench *bench, const char *text)
 {
     workbench_log_begin();
@@ -1439,8 +1475,8 @@ BENCH_TEST(that_no_more_failed_entities_are_logged_is_said_once)
     assert_int_equal(lines_of_rounds(bench, "more entities fail"), 1);
 }
 
-/* In the first attempt the store is then down until the lease is over: for the
- * ledger the worker was killed after its last write. */
+/* In the first attempt the store is down after the write, until the lease has
+ * expired. In the ledger this looks as if the worker had been killed. */
 BENCH_SCRIPT(is_killed_after_a_write)
 {
     fail_entities(run, 60);
@@ -1468,7 +1504,7 @@ VIRTUAL_BENCH_TEST(a_kill_loses_no_line_that_the_ledger_has_counted)
 
 #define TRACE "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
-/* The lines of its begin and of its end. */
+/* The first and the last line of an attempt in the log. */
 BENCH_TEST(json_lines_name_job_run_attempt_and_arguments)
 {
     struct lease_request wish = workbench_wish(bench, "r1");
@@ -1515,14 +1551,14 @@ static void shows_progress_itself(void *context, struct run *run)
 {
 }
 
-/* The command `run`, which has a line of its own. */
+/* The command `run` has its own line of progress. */
 VIRTUAL_BENCH_TEST(progress_is_not_logged_beside_another_display)
 {
     bench->environment.watch = shows_progress_itself;
     assert_int_equal(lines_of_progress(bench), 0);
 }
 
-/* ---- other runs, and what the ledger may have ---- */
+/* ---- other runs, and odd contents of the ledger ---- */
 
 static void leave_other(struct workbench *bench, const char *id,
     enum ledger_state run_state, bool spoilt)
@@ -1573,7 +1609,7 @@ VIRTUAL_BENCH_TEST(a_kind_may_ask_whether_another_run_is_open)
     assert_int_equal(play(bench, asks_for_others, "r1").end, ATTEMPT_RUN_ENDED);
 }
 
-/* The run of a job as it was defined before, with these arguments. */
+/* Stores run r1 with arguments of a former definition of its job. */
 static void leave_former(struct workbench *bench, struct slice args)
 {
     struct ledger_run *run = workbench_football(bench, "r1");
@@ -1583,7 +1619,7 @@ static void leave_former(struct workbench *bench, struct slice args)
     assert_ok(workbench_store_run(bench, run));
 }
 
-/* An orphan whose arguments do not fit the job as it is defined now. */
+/* A run without a message has arguments that the job no longer takes. */
 VIRTUAL_BENCH_TEST(an_orphan_that_no_longer_fits_is_poisoned)
 {
     struct attempt_result result;
@@ -1607,7 +1643,8 @@ static void leave_run_of(struct workbench *bench, const char *id,
     assert_ok(workbench_store_run(bench, run));
 }
 
-/* What the ledger has may be anything: the run went round and round. */
+/* The ledger may name a queue that cannot exist. Such a run was once tried
+ * again for ever. */
 VIRTUAL_BENCH_TEST(a_run_of_what_is_no_queue_ends_without_a_copy)
 {
     static const struct {
@@ -1634,8 +1671,8 @@ VIRTUAL_BENCH_TEST(failures_are_counted_up_to_the_end_of_numbers)
     assert_string_equal(workbench_state(bench, JOB, "r1"), "poisoned");
 }
 
-/* Its wake-up message would have been cut off in the middle of its arguments.
- */
+/* With its arguments the wake-up message would be too long, and would be cut
+ * off in the middle of them. */
 VIRTUAL_BENCH_TEST(a_copy_that_no_queue_takes_goes_without_arguments)
 {
     struct messages copies;
@@ -1659,7 +1696,7 @@ VIRTUAL_BENCH_TEST(a_copy_that_no_queue_takes_goes_without_arguments)
     messages_done(&copies);
 }
 
-/* ---- table jobs, people ---- */
+/* ---- jobs that lock tables, and commands of operators ---- */
 
 static void list_tables(const struct job *job,
     void (*each)(
@@ -1691,14 +1728,16 @@ static size_t lock_rows(struct workbench *bench)
     return count;
 }
 
-/* A run of the table job waits, and keeps its lock. */
+/* Makes an attempt at run `id` of a job that locks tables; fails unless the run
+ * waits and keeps its lock. */
 static void play_waits(struct workbench *bench, const char *id)
 {
     (void)expect_play(bench, waits, id, ATTEMPT_DEFERRED, LEDGER_WAITING);
     assert_int_equal(lock_rows(bench), 1);
 }
 
-/* A run of the table job ends; afterwards there are so many locks. */
+/* Makes an attempt at run `id` of a job that locks tables; fails unless the run
+ * ends in `state` and there are `locks` locks afterwards. */
 static void play_to_end(struct workbench *bench, bench_script *script,
     const char *id, enum ledger_state state, size_t locks)
 {
@@ -1706,7 +1745,8 @@ static void play_to_end(struct workbench *bench, bench_script *script,
     assert_int_equal(lock_rows(bench), locks);
 }
 
-/* Rule L1: the second run waits, says for whom, and holds nothing. */
+/* Rule L1: the second run waits, names the run that it waits for, and has no
+ * lock. */
 VIRTUAL_BENCH_TEST(a_table_job_waits_for_its_turn)
 {
     struct attempt_result result;
@@ -1731,7 +1771,8 @@ VIRTUAL_BENCH_TEST(a_table_job_waits_for_its_turn)
     assert_int_equal(bench->attempts, 3);
 }
 
-/* Neither the outage of its first attempt nor the wait after that binds it. */
+/* A run is bound to a definition when it begins, so neither by an outage in its
+ * first attempt nor by a wait for its turn. */
 VIRTUAL_BENCH_TEST(a_table_job_that_has_not_begun_is_not_bound)
 {
     struct ledger_run *run;
@@ -1747,7 +1788,8 @@ VIRTUAL_BENCH_TEST(a_table_job_that_has_not_begun_is_not_bound)
     assert_int_equal(bench->attempts, 1);
 }
 
-/* The lease, `!closed`, the lock: none of them ends the attempt. */
+/* The ledger refuses the requests for the lease, for `!closed` and for the lock
+ * once each, as busy: the attempt repeats them. */
 VIRTUAL_BENCH_TEST(a_ledger_that_is_busy_costs_a_table_job_no_attempt)
 {
     struct ledger_run *run;
@@ -1760,7 +1802,7 @@ VIRTUAL_BENCH_TEST(a_ledger_that_is_busy_costs_a_table_job_no_attempt)
     assert_int_equal(run->attempt, 1);
 }
 
-/* Rule L3. */
+/* Rule L3: a run that fails releases its locks. */
 VIRTUAL_BENCH_TEST(a_failed_table_job_holds_no_lock)
 {
     be_table_job(bench);
@@ -1790,19 +1832,20 @@ BENCH_SCRIPT(is_to_wait)
     return RUN_SUCCEEDED;
 }
 
-/* Rule A4: its insert may still arrive; who takes its lock waits for that. */
+/* Rule A4: the insert of the failed run may still arrive, so its lock stays.
+ * The next run that takes the lock waits for the insert. */
 VIRTUAL_BENCH_TEST(the_lock_of_a_failed_run_tells_of_its_late_requests)
 {
     be_table_job(bench);
     bench->wrapped.store.capabilities.late_writes = true;
     play_to_end(bench, loses_an_answer, "r1", LEDGER_FAILED, 1);
-    /* The message of a run that has ended changes nothing. */
+    /* A message of a run that has ended does not release the lock. */
     assert_true(ring(bench, works).already);
     assert_int_equal(lock_rows(bench), 1);
     play_to_end(bench, is_to_wait, "r2", LEDGER_SUCCEEDED, 1);
 }
 
-/* Nor does who cancels it know of them. */
+/* The command that cancels a run does not know whether requests are late. */
 VIRTUAL_BENCH_TEST(the_lock_of_a_cancelled_run_tells_of_its_late_requests)
 {
     be_table_job(bench);
@@ -1813,7 +1856,7 @@ VIRTUAL_BENCH_TEST(the_lock_of_a_cancelled_run_tells_of_its_late_requests)
         bench, is_to_wait, "r2", ATTEMPT_RUN_ENDED, LEDGER_SUCCEEDED);
 }
 
-/* Rule L3: another run may have its tables since. */
+/* Rule L3: another run may have locked the tables after the failure. */
 VIRTUAL_BENCH_TEST(a_retried_table_job_waits_for_its_turn)
 {
     be_table_job(bench);
@@ -1836,10 +1879,10 @@ VIRTUAL_BENCH_TEST(a_run_keeps_a_lock_that_it_took_over_just_before)
 {
     be_table_job(bench);
     play_waits(bench, "r1");
-    rewrite(bench, LEDGER_FAILED, "", 0); /* it ends, and its lock stays */
+    rewrite(bench, LEDGER_FAILED, "", 0); /* the run ends, and its lock stays */
     play_to_end(bench, fails, "r2", LEDGER_FAILED, 1);
     play_to_end(bench, works, "r3", LEDGER_SUCCEEDED, 1);
-    /* Nor does a message of the run that has ended release it. */
+    /* A message of a run that has ended does not release the lock. */
     workbench_put(bench, BENCH_QUEUE, "wake-up");
     assert_true(play_rung(bench, works, "r3").already);
     assert_int_equal(lock_rows(bench), 1);
@@ -1854,7 +1897,7 @@ BENCH_SCRIPT(waits_for_its_turn)
     return RUN_WAITING;
 }
 
-/* A cascade, whose parent another run is deleting. */
+/* As a cascade waits while another run deletes its parent. */
 VIRTUAL_BENCH_TEST(a_run_says_since_when_it_waits_for_another)
 {
     int64_t since_ticks = platform_wall_ticks();
@@ -1877,7 +1920,7 @@ BENCH_SCRIPT(need_not_wait)
     return RUN_SUCCEEDED;
 }
 
-/* No attempt reads the locks. */
+/* Makes an attempt that cannot read the locks. */
 static void fail_to_take_locks(struct workbench *bench)
 {
     workbench_meets(bench, BENCH_SCAN, ALWAYS, BENCH_FAIL);
@@ -1899,7 +1942,7 @@ VIRTUAL_BENCH_TEST(a_crash_is_known_until_an_attempt_makes_progress)
     assert_int_equal(play(bench, is_to_wait, "r1").state, LEDGER_SUCCEEDED);
 }
 
-/* Then it is the kind that remembers, in its checkpoint. */
+/* After progress the checkpoint has what the kind must know of the crash. */
 VIRTUAL_BENCH_TEST(a_crash_is_forgotten_after_progress)
 {
     leave_crashed(bench);
@@ -1908,7 +1951,8 @@ VIRTUAL_BENCH_TEST(a_crash_is_forgotten_after_progress)
     assert_int_equal(play(bench, need_not_wait, "r1").state, LEDGER_SUCCEEDED);
 }
 
-/* It may have said that a request is late. */
+/* The dropped checkpoint may have said that a request is late, so the next
+ * attempt counts as one after a crash. */
 VIRTUAL_BENCH_TEST(a_dropped_checkpoint_is_known_until_a_kind_has_run)
 {
     be_table_job(bench);
@@ -1923,7 +1967,7 @@ BENCH_SCRIPT(closes)
     return RUN_SUCCEEDED;
 }
 
-/* Rule A5. */
+/* Rule A5: after `finish` a job takes no runs until it is opened again. */
 VIRTUAL_BENCH_TEST(a_closed_job_takes_no_more_runs)
 {
     const struct locks_request tables = {.store = bench->wrapped.inner,
@@ -1941,14 +1985,14 @@ VIRTUAL_BENCH_TEST(a_closed_job_takes_no_more_runs)
     assert_non_null(strstr(result.err.text, "`finish` of run r1"));
     assert_ok(ledger_reopen(bench->wrapped.inner, &other, slice_of(JOB)));
     assert_string_equal(workbench_state(bench, JOB, "r1"), "succeeded");
-    /* Its tables are closed still. */
+    /* Its tables are still closed. */
     assert_int_equal(play(bench, works, "r3").state, LEDGER_FAILED);
     assert_int_equal(bench->attempts, 1);
     assert_ok(locks_reopen(&tables, &err));
     assert_int_equal(play(bench, works, "r4").state, LEDGER_SUCCEEDED);
 }
 
-/* Another run of the job ends by `finish` while this one takes its locks. */
+/* Another run of the job ends by `finish` while this run takes its locks. */
 BENCH_BETWEEN(closes_the_job)
 {
     struct arena arena;
@@ -1973,7 +2017,8 @@ VIRTUAL_BENCH_TEST(a_job_closed_while_locks_are_taken_takes_no_more_runs)
 
 static const char *to_ask;
 
-/* A person asks; the kind sees it with the next renewal, and stops. */
+/* An operator asks for a pause or a cancel. The kind knows it after the next
+ * renewal of the lease, and stops. */
 BENCH_SCRIPT(stops_when_asked)
 {
     int64_t asked_ms = platform_boot_ms();
@@ -2002,7 +2047,7 @@ VIRTUAL_BENCH_TEST(who_works_acts_on_what_people_ask)
 
         to_ask = cases[i].control;
         assert_int_equal(ring(bench, stops_when_asked).end, cases[i].end);
-        /* Guarantee 1: then the message goes. */
+        /* Guarantee 1: the message is deleted after the run is stored. */
         expect_left(bench, cases[i].run_state, 0, 0);
         run = read_run(bench);
         assert_int_equal(run->owner.len + run->control.len, 0);

@@ -17,7 +17,8 @@ static struct account *parse(const char *text)
     return account;
 }
 
-/* Its signature shows that the key is the emulator's. */
+/* Fails unless this is the emulator's key: computes the signature of a fixed
+ * text with it. */
 static void check_emulator_key(const struct crypto_hmac_key *key)
 {
     static const char string[] = "GET\n\n\nMon, 01 Jan 2024 00:00:00 GMT\n"
@@ -34,7 +35,7 @@ static void check_emulator_key(const struct crypto_hmac_key *key)
     buf_done(&signature);
 }
 
-/* NULL: there is none. */
+/* Fails unless the text is `wanted`; NULL: there must be no text. */
 static void check_text_of(const char *text, const char *wanted)
 {
     if (wanted)
@@ -230,7 +231,8 @@ TEST(what_cannot_be_a_connection_string_is_said)
     test_free(text);
 }
 
-/* A connection string, and the text that a function makes of it; or NULL. */
+/* A connection string, and the text that a function makes of it; NULL: no
+ * text. */
 struct text_case {
     const char *connection_string, *text;
 };

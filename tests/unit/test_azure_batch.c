@@ -46,7 +46,8 @@ static void fill(struct operation operations[4], struct arena *arena)
     "\r\n"
 #define TAIL "--changeset_" CHANGESET_ID "--\r\n--batch_" BATCH_ID "--\r\n"
 
-/* Of the operations of fill(), so many from that one on. */
+/* Fails unless the batch with the operations of fill() from number `first` on,
+ * `count` in all, is written as `expected`. */
 static void check_written(const struct batch_style *style, size_t first,
     size_t count, const char *expected)
 {
@@ -116,7 +117,7 @@ SCRATCH_TEST(cosmos_merges_by_post)
         "{\"PartitionKey\":\"p\",\"RowKey\":\"it's\",\"n\":2}\r\n" TAIL);
 }
 
-/* ---- answers ---- */
+/* ---- responses ---- */
 
 #define ANSWER_TYPE "multipart/mixed; boundary=batchresponse_b"
 #define ANSWER_HEAD                                                            \
@@ -149,7 +150,8 @@ static size_t read_parts(const char *type, const char *body)
     return batch_read(slice_of(type), slice_of(body), parts, 4);
 }
 
-/* What a response of that body says of so many operations. */
+/* Returns how a response with this body is understood, if the batch had `count`
+ * operations. */
 static struct batch_answer judge(struct slice body, size_t count)
 {
     struct batch_answer answer;

@@ -127,7 +127,8 @@ static void check_step(
     bench_done(&bench);
 }
 
-/* The same where the server answers that, and closes the connection. */
+/* Sends one request to a server that responds `answer` and closes the
+ * connection; checks the outcome. */
 static void check_outcome(
     const char *answer, enum tw_err expected, const char *says)
 {
@@ -142,7 +143,8 @@ TEST_FIXTURE(bench, struct bench, TEST_NOTHING, bench_done)
 WIRE_TEST(request_leaves_as_it_is_described)
 {
     static const struct {
-        const char *method, *body, *sent; /* behind the header Host */
+        const char *method, *body, *sent; /* sent: the request after the header
+                                             Host */
     } cases[] = {
         {"GET", NULL, "Accept: application/json\r\n\r\n"},
         {"PATCH", "12345",
@@ -311,7 +313,7 @@ TEST(dead_kept_connection_is_one_request)
         assert_ok(send_once(&bench, methods[i / 2], body));
         assert_int_equal(send_once(&bench, methods[i / 2], body), TW_UNKNOWN);
         assert_non_null(strstr(bench.err.text, "sent to"));
-        /* The next one uses a new connection. */
+        /* The next request uses a new connection. */
         assert_ok(send_once(&bench, methods[i / 2], body));
         bench_end(&bench, 3);
         bench_done(&bench);
@@ -475,9 +477,9 @@ static void ask_soon(void *arg)
     stop_ask();
 }
 
-/* Without the stop a request may take 35 s. After the stop final requests have
- * a little time, and later ones none. If the machine of this test was paused,
- * the final requests may have lost theirs. */
+/* Without the stop a request may take 35 s. After it, final requests may take a
+ * short time, and later requests are not sent. If this machine was paused, that
+ * time may be over before the final request. */
 TEST(a_stop_gives_up_what_is_under_way)
 {
     static const char *const begun[] = {

@@ -146,7 +146,7 @@ TEST(only_the_continuation_that_came_goes_back)
 
 /* ---- pages ---- */
 
-static struct err err; /* of the last page */
+static struct err err; /* error of the last page */
 
 struct pages {
     struct page page;
@@ -185,7 +185,8 @@ static void is_page(
     assert_int_equal(p->page.count, count);
 }
 
-/* A page of this entity alone, and the entity without a page, come out so. */
+/* Fails unless an entity is read with outcome `wanted`, in a page of its own
+ * and without a page. */
 static void is_entity(struct pages *p, const char *text, enum tw_err wanted)
 {
     struct slice body =

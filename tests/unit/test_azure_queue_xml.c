@@ -13,7 +13,7 @@
     "<InsertionTime>Wed, 30 Oct 2019 19:51:16 GMT</InsertionTime>"             \
     "<ExpirationTime>Fri, 31 Dec 9999 23:59:59 GMT</ExpirationTime>"
 
-static struct messages messages; /* that were read last */
+static struct messages messages; /* messages of the last response */
 static struct err err;
 
 static int start(void **state)
@@ -167,7 +167,8 @@ TEST(overlong_ids_and_receipts_are_refused)
     expect_refused(body);
 }
 
-/* Before any of its entities is expanded, which would take a day. */
+/* The response is refused before any of its XML entities is expanded, which
+ * would take a day. */
 SCRATCH_TEST(document_type_is_refused_before_it_is_read)
 {
     static const char body[] =

@@ -208,7 +208,7 @@ static const struct {
     {"table-batch-too-many-operations", 101, 99, TW_INVALID, "InvalidInput"},
 };
 
-/* All others. */
+/* All other recordings. */
 static const struct recording {
     const char *file;
     size_t count;
@@ -428,7 +428,8 @@ static const struct recording {
 
 #define COUNT_OF(list) (sizeof(list) / sizeof((list)[0]))
 
-/* The i-th recording of all these; false: there are no more. */
+/* Returns the i-th recording of the three tables in *ret; false: there are no
+ * more. */
 static bool recording_at(size_t i, struct recording *ret)
 {
     size_t k = i - COUNT_OF(refusals), n = k - COUNT_OF(refused_batches);
@@ -450,7 +451,7 @@ static bool recording_at(size_t i, struct recording *ret)
     return true;
 }
 
-/* ---- from a file to answers ---- */
+/* ---- from a file to exchanges ---- */
 
 static struct json *read_json(const char *folder, const char *file, char **text)
 {
@@ -491,7 +492,7 @@ static void fill_answer(const struct json *response, struct http_answer *answer)
             &answer->body, json_string(json_get(response, "body_base64"))));
 }
 
-/* ---- what was understood, as text ---- */
+/* ---- what was read, as text ---- */
 
 static void show_field(
     struct buf *to, const struct http_answer *answer, const char *name)

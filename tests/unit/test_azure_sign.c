@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Shared Key: the string-to-sign and the signature of fixed requests, with the
- * public key of the emulator. */
+/* Shared Key: the string-to-sign and the signature of fixed requests, signed
+ * with the emulator's well-known account key. */
 #include "tests/support/test.h"
 #include "worker/store/azure/sign.h"
 

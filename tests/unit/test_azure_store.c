@@ -30,7 +30,8 @@ struct bench {
     struct arena arena;
 };
 
-/* A store of the bench's services, below that path. */
+/* Opens a store whose services are those of the bench, with endpoints below
+ * `path`. */
 static struct store *open_below(
     struct bench *bench, const char *credentials, const char *path)
 {
@@ -48,7 +49,8 @@ static struct store *open_below(
     return store;
 }
 
-/* The server gives these answers (NULL: none), one a connection. */
+/* Starts a server that gives one of these answers on each connection (NULL:
+ * none). */
 static void bench_begin(
     struct bench *bench, const char *const *answers, size_t count)
 {
@@ -176,8 +178,8 @@ static const struct step {
         "GET /acct/work?comp=metadata&timeout=30 HTTP/1.1\r\n", "\r\n\r\n"},
 };
 
-/* Sends the request of that call to a server that responds `answer`, and
- * compares the outcome, whose text has `says` in it. */
+/* Sends the request of `call` to a server that responds `answer`; fails unless
+ * the outcome is `wanted` and its text contains `says`. */
 static void expect_answered(enum store_call call, const char *answer,
     enum tw_err wanted, const char *says)
 {
@@ -289,7 +291,8 @@ WIRE_TEST(sas_is_appended_and_replaces_the_signature)
     assert_null(strstr(got, "Authorization"));
 }
 
-/* A new configuration's store may be closed before that of the one before. */
+/* After a reload the store of the new configuration may be closed before the
+ * store of the old one. */
 WIRE_TEST(stores_of_one_account_share_the_newest_credential)
 {
     static const char *const expected[] = {
@@ -376,7 +379,7 @@ TEST(every_operation_takes_an_answer_alike)
             ": 401: check the credentials (request id req-1)"},
         {"redirected", EMPTY("301 Moved"), TW_REFUSED, TW_REFUSED,
             ": 301: it redirects to another address"},
-        /* It must not count as a deleted entity. */
+        /* This response must not count as a deleted entity. */
         {"not found by something else than the service", EMPTY("404 Not Found"),
             TW_REFUSED, TW_REFUSED, ": 404: check the endpoint"},
         {"not found by something else than the service",
@@ -410,7 +413,8 @@ TEST(every_operation_takes_an_answer_alike)
     }
 }
 
-/* A scan is answered 503 with that field, and with the date of HEAD(). */
+/* Sends a scan that is answered 503 with this header field; returns the
+ * exchange. head: a HEAD(), which has the header Date. */
 static struct exchange refused_with(const char *head, const char *field)
 {
     struct exchange exchange;
@@ -478,7 +482,7 @@ TEST(a_proxys_date_is_not_the_services)
     }
 }
 
-/* Where the next page begins, as reported before this page has arrived. */
+/* The start of the next page, as reported before this page has arrived. */
 struct followed {
     unsigned times;
     char partition_key[16], row_key[16];
@@ -764,8 +768,8 @@ WIRE_TEST(pages_that_lead_in_a_circle_are_none)
 #define LEADS_TO(key)                                                          \
     HEAD("200 OK")                                                             \
     "X-MS-Continuation-NextPartitionKey: " key "\r\n\r\n{\"value\":[]}"
-    /* As many pages as the detection needs: it remembers the token c of the
-     * fourth page. */
+    /* As many pages as it takes to detect the circle: the store remembers the
+     * token c of the fourth page. */
     static const char *const pages[] = {LEADS_TO("first"), LEADS_TO("a"),
         LEADS_TO("b"), LEADS_TO("c"), LEADS_TO("a"), LEADS_TO("b"),
         LEADS_TO("c")};
@@ -787,7 +791,7 @@ WIRE_TEST(pages_that_lead_in_a_circle_are_none)
     bench_end(bench);
 }
 
-/* No slot is free for the second message. */
+/* The worker has no free slot for the second message. */
 WIRE_TEST(more_messages_than_were_asked_for_are_not_taken)
 {
 #define MESSAGE                                                                \
