@@ -15,7 +15,8 @@
 #include "worker/base/mem.h"
 #include "worker/store/request_pool.h"
 
-/* A run that is asked so often whether it stops has waited for seconds. */
+/* Maximum number of calls of is_stopping() in one run. If there are more, the
+ * run has waited for seconds. */
 #define ASKED_MAX 20
 #define NEVER (-1)
 #define TOLD_MAX 150
@@ -29,15 +30,16 @@ struct told {
     char etag[96];
 };
 
-/* A store in front of the scene's: one request of one sort gets a chosen
- * outcome. */
+/* A store in front of the scene's store: the nth request of type `call` has the
+ * outcome `outcome`. */
 struct gate {
     struct interposed outer; /* first member: cast to this struct */
     enum store_call call;
     unsigned nth, seen; /* counted from 1 */
     enum tw_err outcome;
     bool names_first; /* refusals name operation 0 */
-    atomic_uint open; /* operations that were counted but not passed on */
+    atomic_uint open; /* number of operations that swallow() has answered
+                         without passing them on */
 };
 
 struct scene {
@@ -49,15 +51,17 @@ struct scene {
     struct run run;
     struct batch_writer *batch_writer;
     struct err err;   /* of the last call of the batch writer */
-    struct page page; /* what was read last */
+    struct page page; /* the page that was read last */
     struct arena arena;
-    int64_t stops_at; /* deleted entities, or NEVER */
-    unsigned asked;   /* how often it was asked whether the run stops */
+    int64_t stops_at; /* is_stopping() is true after this number of deletes;
+                         NEVER: it is false */
+    unsigned asked;   /* number of calls of is_stopping() */
     unsigned failed;
     char failed_key[64], failed_why[256];
-    struct told told[TOLD_MAX]; /* by RowKey */
+    struct told told[TOLD_MAX]; /* reports by settled(), by RowKey */
 
-    /* What the batches from that one on (from 0), so many of them, meet. */
+    /* Batch number fault_first (from 0) and the next fault_more batches meet
+     * `fault`. */
     enum fault fault;
     unsigned fault_first, fault_more;
 
@@ -133,8 +137,8 @@ static void scene_init_two(struct scene *scene)
     scene_init(scene, 2);
 }
 
-/* Another batch writer, with another number of batches that may be under way.
- */
+/* Replaces the batch writer by one with another maximum of batches in
+ * flight. */
 static void scene_in_flight(struct scene *scene, unsigned in_flight)
 {
     batch_writer_free(scene->batch_writer);
@@ -204,8 +208,9 @@ static bool has_value(
            slice_is(text, value);
 }
 
-/* The wanted Value is "second", unless the entity was deleted or its Value is
- * "spared" now: then skip it. A delete is skipped only for "spared". */
+/* Skips an entity that was deleted, or whose Value is "spared" now. Otherwise
+ * sends a delete again, and sets Value to "second" unless it is that
+ * already. */
 DECISION(insist)
 {
     if (!now || has_value(now, arena, "spared"))
@@ -246,7 +251,7 @@ static struct slice row_key_of(struct scene *scene, unsigned key)
     return arena_format(&scene->arena, "%06u", key);
 }
 
-/* Read the next page of the table; the first one where none has more. */
+/* Reads the next page of the table; after the last page, the first one. */
 static void read_page(struct scene *scene)
 {
     struct scan_request request = {.table = "Blogs", .from = scene->page.next};
@@ -278,7 +283,7 @@ static struct batch_item item_of(
     };
 }
 
-/* Add the operation for an entity that was read. */
+/* Adds the operation of `item` for an entity that was read. */
 static enum tw_err add(
     struct scene *scene, struct batch_item item, const struct entity *entity)
 {
@@ -292,8 +297,8 @@ static enum tw_err add(
     return batch_writer_add(scene->batch_writer, &item, &scene->err);
 }
 
-/* Add the operation for PARTITION_KEY/KEY; if it needs an ETag, with one that
- * no entity has. */
+/* Adds the operation of `item` for the entity with these keys. If the operation
+ * needs an ETag, it gets one that no entity has. */
 static enum tw_err add_key(struct scene *scene, struct batch_item item,
     const char *partition_key, unsigned key)
 {
@@ -309,7 +314,7 @@ static enum tw_err add_key(struct scene *scene, struct batch_item item,
     return batch_writer_add(scene->batch_writer, &item, &scene->err);
 }
 
-/* The same for A/000000 and those that follow. */
+/* Adds the operation of `item` for `count` entities from A/000000 on. */
 static void add_range(
     struct scene *scene, struct batch_item item, unsigned count)
 {
@@ -317,7 +322,7 @@ static void add_range(
         assert_ok(add_key(scene, item, "A", i));
 }
 
-/* Add an operation for every step-th entity of the table, in key order. */
+/* Adds an operation for every step-th entity of the table, in key order. */
 static enum tw_err add_each(struct scene *scene, enum operation_type type,
     size_t step, decide_fn *decide)
 {
@@ -346,7 +351,8 @@ static enum tw_err drain(struct scene *scene)
     return batch_writer_drain(scene->batch_writer, &scene->err);
 }
 
-/* Delete all of the table, as far as that goes. */
+/* Deletes all entities of the table, except those that have changed; stops at
+ * the first error. */
 static enum tw_err try_to_delete(struct scene *scene)
 {
     enum tw_err code = add_each(scene, OPERATION_DELETE, 1, spare);
@@ -379,7 +385,8 @@ static int64_t skipped(struct scene *scene)
     return atomic_load(&scene->run.counts.skipped);
 }
 
-/* All that was added is completed, and counted once. */
+/* Waits until all operations are completed; fails unless each is counted
+ * once. */
 static void settle(struct scene *scene)
 {
     uint64_t sequence = batch_writer_sequence(scene->batch_writer);
@@ -448,7 +455,7 @@ SCENE_TEST(many_partitions_are_cut_when_too_many_gather)
     assert_int_equal(scene->faulty.calls[CALL_BATCH], 300);
 }
 
-/* One operation in a partition of its own, whose batch never fills. */
+/* Partition A has one operation only, so its batch never becomes full. */
 SCENE_TEST(what_gathers_alone_does_not_hold_back_the_mark)
 {
     struct batch_item item = item_of(scene, OPERATION_DELETE, delete_anyway);
@@ -504,8 +511,8 @@ SCENE_TEST(many_large_operations_do_not_gather)
     while (faulty_calls(&scene->faulty, CALL_BATCH) < 8)
         (void)low_water(scene);
     settle(scene);
-    /* Two batches at a time: if this machine is slow, that many are refused as
-     * busy and sent again. */
+    /* Two batches may be in flight. If this machine is slow, up to 6 requests
+     * are refused as busy and sent again. */
     assert_in_range(scene->faulty.calls[CALL_BATCH], 20, 26);
     assert_true(table_has(scene->inner, "Blogs", "119", "b", "second"));
 }
@@ -559,7 +566,7 @@ SCENE_TEST(settling_drops_what_was_not_sent)
     assert_int_equal(low_water(scene), deleted(scene));
 }
 
-/* ---- what stands in the way ---- */
+/* ---- changes by others, and faults ---- */
 
 static void meddle(void *ctx, const struct batch *batch)
 {
@@ -585,13 +592,13 @@ static void meddle_with(struct scene *scene, const char *key, const char *value)
 
 #define GONE "" /* for the member value: the entity is deleted */
 
-/* One batch of A/000000 to A/000099. */
+/* Cases of one batch with A/000000 to A/000099. */
 static const struct met {
     const char *name;
     enum operation_type type;
     decide_fn *decide;
-    enum fault fault;  /* what it meets when it is sent first, */
-    const char *value; /* and what A/000050 is changed to before */
+    enum fault fault;  /* of the first request with the batch */
+    const char *value; /* that A/000050 gets before this request; NULL: none */
     unsigned batches, scans, gets;
     int64_t deleted, written, skipped;
     const char *failed; /* why A/000050 fails */
@@ -655,12 +662,12 @@ SCENE_TEST(what_changes_without_end_is_given_up)
     assert_int_equal(left(scene), 1);
 }
 
-/* ---- reading again, beside all else ---- */
+/* ---- entities that are read again while batches are sent ---- */
 
 struct beside {
     struct scene scene;     /* first member: before() casts to this struct */
     struct interposed slow; /* a store whose gets wait */
-    unsigned batches; /* gets wait until so many batches have come; 0: they wait
+    unsigned batches; /* a get waits until this number of batches have come; 0:
                          5 ms */
     unsigned begun, read_again, most_out;
     atomic_uint reading, most_reading;
@@ -751,8 +758,8 @@ TEST(what_is_read_again_is_under_way_still)
     assert_true(beside.most_out <= 2);
 }
 
-/* Changed entities are read whole and may be large: more re-reads at a time
- * would take all the memory that requests may use together. */
+/* Changed entities are read whole and may be large, so only a few are read at a
+ * time: more would take all the memory of the requests. */
 TEST(what_is_read_again_takes_part_of_the_memory_alone)
 {
     struct beside beside = {.batches = 0};
@@ -846,7 +853,7 @@ TEST(an_outage_ends_the_flow_and_claims_nothing)
 {
     static const struct {
         enum fault fault;
-        unsigned done; /* batches before it */
+        unsigned done; /* batches that succeed before the fault */
         enum tw_err code;
     } cases[] = {
         {FAULT_UNSENT, 2, TW_BUSY},
@@ -884,7 +891,8 @@ SCENE_TEST(stopping_the_client_ends_the_flow)
     assert_int_equal(left(scene), 50);
 }
 
-/* The second of three batches would wait for the ceiling. */
+/* Deletes 250 entities in three batches. The second batch has to wait for the
+ * ceiling; the run stops after stops_at deletes. */
 static void stop_at(struct scene *scene, int64_t stops_at)
 {
     scene_init_at(scene, 2, 1);
@@ -927,7 +935,7 @@ TEST(a_ceiling_is_waited_for)
     scene_done(&scene);
 }
 
-/* ---- a store in the way ---- */
+/* ---- a store with chosen outcomes ---- */
 
 static enum tw_err gate_meet(struct interposed *self, struct exchange *exchange,
     const struct store_request *request)
@@ -1041,10 +1049,11 @@ TEST(settling_sends_nothing_again)
 }
 
 #define FAR 70000
-#define FAR_AHEAD (65536 - 1) /* beyond the first sequence number */
+#define FAR_AHEAD /* The greatest distance from the first sequence number. */
+(65536 - 1)
 
-static enum tw_err swallow(struct interposed *self, struct exchange *exchange,
-    const struct store_request *request)
+    static enum tw_err swallow(struct interposed *self,
+        struct exchange *exchange, const struct store_request *request)
 {
     struct gate *gate = (struct gate *)self;
     int64_t until_ms = platform_boot_ms() + 600000;
@@ -1173,8 +1182,8 @@ static enum tw_err chaos_pass(struct scene *scene)
     return code == TW_OK ? drain(scene) : code;
 }
 
-/* As a worker does, follow an attempt that ends in an outage by another
- * attempt, which reads the current state. */
+/* Makes attempts until one succeeds. As in a worker, each attempt that ends in
+ * an outage is followed by one that reads the current state. */
 static void run_through_chaos(struct scene *scene)
 {
     enum tw_err code = TW_BUSY;
@@ -1233,7 +1242,7 @@ TEST(ends_as_the_model_says_whatever_fails)
     assert_true(meddled > SEEDS);
 }
 
-/* ---- what is told ---- */
+/* ---- outcomes that are reported to settled() ---- */
 
 static void note_settled(void *context, const struct batch_writer_settled *how)
 {
@@ -1255,7 +1264,7 @@ static struct batch_item told_item(struct scene *scene,
     return item;
 }
 
-/* Add operations for A/first and those that follow, up to A/before. */
+/* Adds operations for A/first to A/(before - 1). */
 static void add_told(struct scene *scene, enum operation_type type,
     decide_fn *decide, unsigned first, unsigned before)
 {
@@ -1263,12 +1272,14 @@ static void add_told(struct scene *scene, enum operation_type type,
         assert_ok(add_key(scene, told_item(scene, type, decide, i), "A", i));
 }
 
-/* How operations were told, that follow each other in the order of keys. */
+/* The outcome that settled() reports for `count` operations with successive
+ * keys. */
 struct ending {
     unsigned count; /* 0 ends the list */
     enum batch_writer_end end;
     bool indeterminate;
-    bool etag; /* of the entity as it is stored; else none was told */
+    bool etag; /* is the ETag of the stored entity reported? Otherwise none
+                  is */
 };
 
 static void expect_told(struct scene *scene, const struct ending *endings)
@@ -1302,7 +1313,8 @@ TEST(each_operation_is_told_once)
 {
     static const struct {
         const char *name;
-        unsigned stored; /* A/000000 and those that follow */
+        unsigned stored; /* number of entities in the table before, from
+                            A/000000 on */
         enum fault fault;
         enum operation_type type;
         decide_fn *decide;
@@ -1407,7 +1419,8 @@ SCENE_TEST(what_is_dropped_is_never_told)
         assert_int_equal(scene->told[i].times, 0);
 }
 
-/* Deletes what was copied, by a second batch writer. */
+/* A second batch writer, which deletes each entity that the first one has
+ * written. */
 struct relay {
     struct scene *scene;
     struct batch_writer *second;

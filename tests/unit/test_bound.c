@@ -31,7 +31,7 @@ static const struct kind KIND = {.name = "copy", .tables = list_tables};
 static struct job job = {
     .name = "blogs", .kind = &KIND, .hash = "0123456789abcdef"};
 
-/* AccountName, alone and with its cloud, of the first store; or NULL */
+/* AccountName of the first store, and AccountName with its cloud; or NULL */
 static const char *account_name, *cloud_account;
 
 static struct slice accounts_of(
@@ -52,7 +52,8 @@ static struct slice accounts_of(
     return bound_accounts(&job, &all, &scratch);
 }
 
-/* The number of digits of all ACCOUNTs. */
+/* Returns the number of digits of all ACCOUNTs in `accounts`, which precede
+ * TABLES. */
 static size_t digits_of(struct slice accounts)
 {
     const char *space = memchr(accounts.at, ' ', accounts.len);
@@ -72,15 +73,16 @@ SCRATCH_TEST(the_accounts_are_those_of_the_stores_that_the_job_uses)
     assert_false(slice_equal(both, accounts_of("y", "x", 2, BOTH)));
     assert_int_equal(digits_of(accounts_of("x", "x", 2, BOTH)), 16);
     assert_int_equal(digits_of(accounts_of("x", NULL, 1, FIRST)), 16);
-    assert_int_equal(accounts_of("x", NULL, 2, BOTH).len, 0); /* not known */
+    /* The second account is not known. */
+    assert_int_equal(accounts_of("x", NULL, 2, BOTH).len, 0);
 }
 
-/* Two Azurites, two clouds: their accounts may have one name. */
+/* Accounts of two clouds, or of two Azurites, may have the same name. */
 SCRATCH_TEST(an_account_is_its_name_in_its_cloud)
 {
     static const struct {
         const char *name, *cloud, *host;
-        size_t same; /* the first case with this account */
+        size_t same; /* index of the first case with the same account */
     } ACCOUNTS[] = {
         {"acct", "acct in core.windows.net", "acct.table.core.windows.net", 0},
         {"acct", "acct in core.chinacloudapi.cn",
@@ -109,7 +111,7 @@ SCRATCH_TEST(an_account_is_its_name_in_its_cloud)
 
 /* ---- a run that is bound ---- */
 
-static struct ledger_run run; /* of one test */
+static struct ledger_run run; /* of the test that runs */
 static struct err err;
 
 static int run_set_up(void **state)
@@ -126,8 +128,8 @@ static int run_tear_down(void **state)
 
 #define RUN_TEST(name) TEST_IN(name, run_set_up, run_tear_down)
 
-/* accounts: with TABLES, or without if they are not to matter; as a former
- * version they are written by bind_former(). */
+/* bind_former: binds the run to `accounts` as a former version does. bind: adds
+ * TABLES, if `accounts` has none. */
 static void bind_former(const char *accounts)
 {
     ledger_run_done(&run);
@@ -156,12 +158,14 @@ RUN_TEST(another_account_under_the_same_text_is_a_change)
         bool changed, changed_with_text;
     } CASES[] = {
         {"." ONE, "." ONE, false, false}, {"." ONE, "." TWO, true, true},
-        {"." ONE TWO, "." TWO ONE, true, false}, /* the names were exchanged */
+        {"." ONE TWO, "." TWO ONE, true, false}, /* the stores' names were
+                                                    exchanged */
         {"." ONE, "." ONE TWO, true, false},     /* one more store */
         {"." ONE TWO, "." ONE, true, false},     /* one store less */
         {"." ONE TWO, "." ONE THREE, true, true},
-        {"", "." ONE, false, false}, /* was not known, or a former version */
-        {"." ONE, "", false, false}, /* is not known */
+        {"", "." ONE, false, false}, /* former accounts: not known, or of a
+                                        former version */
+        {"." ONE, "", false, false}, /* the present accounts are not known */
     };
 
     for (size_t i = 0; TEST_EACH(i, CASES); i++) {
@@ -179,7 +183,7 @@ RUN_TEST(another_account_under_the_same_text_is_a_change)
     }
 }
 
-/* A former version took the digests of other texts. */
+/* Former versions computed the digests from other texts. */
 RUN_TEST(accounts_of_a_former_version_are_not_compared)
 {
     struct slice now = slice_of("." TWO " T (x)");
@@ -193,8 +197,8 @@ RUN_TEST(accounts_of_a_former_version_are_not_compared)
 #define OTHER "fedcba9876543210"
 #define HASH "0123456789abcdef"
 
-/* A store that cannot be opened now does not loosen what the run is bound to.
- */
+/* If a store cannot be opened now, the run stays bound to its former
+ * account. */
 RUN_TEST(accounts_that_are_not_known_leave_the_former_ones)
 {
     bind("." ONE " Blogs (x)");
@@ -213,7 +217,7 @@ static struct job other_job(const char *parts)
     return other;
 }
 
-/* Whatever the kind is. */
+/* This holds for jobs of every kind. */
 RUN_TEST(a_changed_definition_needs_to_be_accepted)
 {
     struct job other = other_job(NULL);
@@ -224,11 +228,12 @@ RUN_TEST(a_changed_definition_needs_to_be_accepted)
         "the definition of its job has changed: restore it, or accept the new "
         "one with `resume`; the run began with Scratch (t.db), the job has "
         "Blogs (t.db) now");
-    assert_false(bound_accept(&run, &other)); /* no attempt has met it yet */
+    assert_false(bound_accept(&run, &other)); /* no attempt has offered it */
     bound_offer(&run, &other, slice_of("." ONE " Blogs (t.db)"));
     expect_bound(&other, "." ONE, TW_CONFLICT);
-    expect_bound(&job, "." ONE, TW_OK);     /* restored */
-    assert_false(bound_accept(&run, &job)); /* a person has restored it */
+    expect_bound(&job, "." ONE, TW_OK);     /* the definition is restored */
+    assert_false(bound_accept(&run, &job)); /* so there is nothing to accept for
+                                               `job` */
     assert_true(bound_accept(&run, &other));
     assert_false(bound_accept(&run, &other));
     assert_true(bound_accepted(&run, &other));
@@ -238,8 +243,8 @@ RUN_TEST(a_changed_definition_needs_to_be_accepted)
     assert_true(slice_is(run.definition, OTHER "." ONE));
 }
 
-/* A person has accepted what was there when the run was held, not what came
- * afterwards. */
+/* An operator accepts the definition that was offered when the run began to
+ * wait, and not a later one. */
 RUN_TEST(only_what_was_offered_is_accepted)
 {
     struct job other = other_job(NULL), third = job;
@@ -247,7 +252,7 @@ RUN_TEST(only_what_was_offered_is_accepted)
     memcpy(third.hash, "ffffffffffffffff", 16);
     bind("." ONE);
     bound_offer(&run, &other, slice_of("." ONE));
-    assert_false(bound_accept(&run, &third)); /* the person's is another one */
+    assert_false(bound_accept(&run, &third)); /* `other` was offered */
     assert_true(bound_accept(&run, &other));
     expect_bound(&third, "." ONE, TW_CONFLICT);
     expect_bound(&other, "." TWO, TW_CONFLICT);
@@ -273,11 +278,11 @@ RUN_TEST(retry_accepts_a_definition_and_no_account)
         "run began with Blogs (x), the job has Blogs (y) now");
 }
 
-/* ONE ... are the hashes of rules here, and of accounts. */
+/* ONE, TWO and THREE stand for hashes of rules and of accounts. */
 RUN_TEST(only_a_definition_with_added_rules_needs_nobody)
 {
     static const struct {
-        const char *before, *now; /* parts */
+        const char *before, *now; /* hashes of the rules */
         const char *accounts, *accounts_now;
         enum tw_err outcome;
     } CASES[] = {
@@ -286,13 +291,14 @@ RUN_TEST(only_a_definition_with_added_rules_needs_nobody)
         {ONE TWO, ONE, "." ONE, "." ONE, TW_CONFLICT},
         {ONE TWO, ONE THREE, "." ONE, "." ONE, TW_CONFLICT},
         {ONE, NULL, "." ONE, "." ONE, TW_CONFLICT},
-        {NULL, ONE, "." ONE, "." ONE, TW_CONFLICT}, /* a former version */
+        {NULL, ONE, "." ONE, "." ONE, TW_CONFLICT}, /* bound by a former
+                                                       version */
         {ONE, ONE TWO, "." ONE, "." TWO, TW_CONFLICT},
-        /* A name of a store may mean another one of the accounts now. */
+        /* The name of a store may belong to another account now. */
         {ONE, ONE TWO, "." ONE, "." TWO ONE, TW_CONFLICT},
         {ONE, ONE TWO, "." ONE, "." ONE TWO, TW_CONFLICT},
         {ONE, ONE TWO, "." ONE TWO, "." ONE TWO, TW_CONFLICT},
-        {ONE, ONE TWO, "." ONE, "", TW_OK}, /* not known here */
+        {ONE, ONE TWO, "." ONE, "", TW_OK}, /* the accounts are not known */
     };
 
     for (size_t i = 0; TEST_EACH(i, CASES); i++) {

@@ -79,7 +79,8 @@ TEST(four_that_cannot_be_sent_open_it)
     assert_int_equal(breaker_wait_ms(&breaker, 5000), 1000);
 }
 
-/* A run that stops gives its requests up early: that shows nothing. */
+/* Gives up a request early, as a run that stops does. That does not show that
+ * the service is down. */
 static enum tw_err give_up_early(struct store *store, struct exchange *exchange,
     const char *table, struct slice partition_key, struct slice row_key,
     struct page *ret)
@@ -186,8 +187,8 @@ SCENE_TEST(a_store_that_nobody_answers_for_is_probed)
     assert_ok(ask_tables(s));
 }
 
-/* The table service of the store was sent a request, its queue service was not.
- */
+/* One request was sent to the table service of the store, and none to its queue
+ * service. */
 SCENE_TEST(a_service_is_reached_once_a_request_has_left)
 {
     faulty_seed(&s->faulty, 1, NULL, 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Goal: after a cascade the parent and all under it are gone, nothing else is,
- * however often the run was stopped and begun again. */
+/* Goal: after a cascade the parent and all entities under it are deleted, and
+ * no others, no matter how often the run was stopped and continued. */
 #include "tests/support/hosted.h"
 #include "tests/support/test.h"
 
@@ -76,8 +76,8 @@ HOSTED_TEST(takes_names_as_values_never_as_syntax)
     }
 }
 
-/* Under News; the comment of blog 3, which does not exist, stays: no rule finds
- * it. */
+/* Puts entities under News. No rule finds the comment of blog 3, because that
+ * blog does not exist: the comment stays. */
 static void puts_grandchildren(struct hosted *h)
 {
     hosted_rows(h, "Channels News/; Blogs News/1 News/1_1 News/2; "
@@ -110,7 +110,8 @@ HOSTED_TEST(finds_grandchildren_that_came_before_the_last_settle_pass)
         "Channels; Blogs; Comments News/3_a; Likes News/y");
 }
 
-/* The channel News with one blog, which waits to settle. */
+/* Makes an attempt that marks the channel News, which has one blog, and then
+ * waits to settle. */
 static void settle_nested(struct hosted *h)
 {
     nested_tables(h);
@@ -158,9 +159,9 @@ HOSTED_TEST(gives_way_to_a_parent_made_anew_meanwhile)
     hosted_succeeds(h, "nested", "News", "Channels News/; Blogs News/1");
 }
 
-/* An upgrade of the parents' table renames the tombstone's property, or an
- * application merges another value. The run once succeeded, and said that the
- * parent had been created again. */
+/* The tombstone lost its value: an upgrade of the parents' table renamed its
+ * property, or an application changed it. The run used to succeed, with the
+ * note that the parent had been created again. */
 HOSTED_TEST(a_parent_that_still_names_the_run_was_not_made_anew)
 {
     static const char *const CHANGED[] = {
@@ -187,8 +188,8 @@ HOSTED_TEST(the_name_of_an_earlier_run_does_not_keep_a_parent)
     hosted_succeeds(h, "nested", "News", "Channels");
 }
 
-/* A move of the parents' table carries the parent away during the settle time.
- * The run once ended as if it had deleted the parent. */
+/* A move of the parents' table moves the parent away during the settle time.
+ * The run used to end as if it had deleted the parent. */
 HOSTED_TEST(a_parent_that_was_removed_meanwhile_is_noted)
 {
     settle_nested(h);
@@ -203,7 +204,8 @@ HOSTED_TEST(a_parent_that_was_removed_meanwhile_is_noted)
 
 /* ---- resumed in the last phase ---- */
 
-/* All children are deleted. The properties of the parent; NULL: it is gone. */
+/* Begins an attempt in the last phase: all children are deleted. parent:
+ * properties of the parent; NULL: it does not exist. */
 static void begin_last_phase(struct hosted *h, const char *parent)
 {
     flat_tables(h);
@@ -227,8 +229,8 @@ HOSTED_TEST(resumed_in_the_last_phase_spares_the_name_in_new_use)
     hosted_succeeds(h, "flat", "News", "Channels News/; Blogs 3");
 }
 
-/* The job's tombstone was edited between two attempts. The run once ended as
- * succeeded, and the old tombstone stayed for ever. */
+/* The job's tombstone was edited between two attempts. The run used to succeed,
+ * and the parent with the old tombstone stayed for ever. */
 HOSTED_TEST(resumed_in_the_last_phase_it_knows_its_own_name)
 {
     begin_last_phase(h, "\"Gone\":true," OWNED_BY("flat/r1"));
@@ -245,7 +247,7 @@ HOSTED_TEST(resumed_in_the_last_phase_it_knows_its_own_name)
     hosted_succeeds(h, "flat", "News", "Channels News/");
 }
 
-/* While the parent lacked its tombstone, writers took it for alive. */
+/* While the parent had no tombstone, writers may have added children. */
 HOSTED_TEST(a_parent_that_is_marked_again_is_searched_for_children_again)
 {
     begin_last_phase(h, "\"Deleted\":false," OWNED_BY("flat/r1"));
@@ -270,7 +272,8 @@ HOSTED_TEST(an_edited_tombstone_is_laid_over_the_old_one)
 #define LIMITED(limit, rules)                                                  \
     CASCADE_JOB("limited", "settle: 0s\n    refuse_above: " limit, rules)
 
-/* Does a dry run say that the run would be refused, as the run says it? */
+/* Does a dry run say that the run would be refused, with the same text `why` as
+ * the run? */
 static bool estimate_refuses(struct hosted *h, const char *why)
 {
     struct job_estimate estimate;
@@ -288,7 +291,7 @@ static bool estimate_refuses(struct hosted *h, const char *why)
  * walk ended with such an entity, the limit could be exceeded. */
 HOSTED_TEST(refuses_more_than_allowed_before_writing_anything)
 {
-    /* There are count entities in that partition, one of them too many. */
+    /* The partition has `count` entities, one more than is allowed. */
     static const struct {
         const char *what, *job, *above, *table, *partition_key;
         unsigned count;
@@ -382,8 +385,8 @@ static void archived_tables(struct hosted *h)
     hosted_begin(h, ARCHIVED, "Channels Blogs Comments");
 }
 
-/* The archive files, JOB/RUN/..., that the shell pattern `files` names, read
- * one after another, have the text `wanted`. */
+/* Fails unless the archive files that the shell pattern `files` names
+ * (JOB/RUN/...) have the text `wanted`, one after another. */
 static void expect_archived(
     struct hosted *h, const char *files, const char *wanted)
 {
@@ -410,10 +413,10 @@ HOSTED_TEST(archive_holds_every_entity_that_was_deleted)
         "{\"PartitionKey\":\"1\",\"RowKey\":\"c\",\"N\":7}\n");
 }
 
-/* A parent that is imported again must not belong to the other run, so
- * TablewardRun is not archived. A parent that consists only of a tombstone is
- * not archived; whether it does, if the tombstone is that of another job, is
- * not known. */
+/* TablewardRun is not archived: after an import the parent must not belong to
+ * the other run. A parent that has only a tombstone is not archived. The
+ * tombstone of another job is archived, because it looks like any other
+ * properties. */
 HOSTED_TEST(a_parent_that_is_taken_over_is_archived_as_nobody_s)
 {
     static const struct {
@@ -479,12 +482,13 @@ HOSTED_TEST(a_newer_parent_that_an_earlier_run_with_this_id_marked_is_left)
 {
     flat_tables(h);
     cascade_put_created(h, 1, MARK("flat/r1"));
-    h->other_open = true; /* what is_open() says of this run itself */
+    h->other_open = true; /* is_open() is true for this run itself, too */
     hosted_succeeds(h, "flat", "News", "Channels News/");
     hosted_check_note(h, "was created after the request");
 }
 
-/* A run of the guarded job, which has archived and marked its parent. */
+/* Makes an attempt of the guarded job that archives and marks the parent, and
+ * then waits. */
 static void settle_guarded(struct hosted *h, const char *job)
 {
     hosted_begin(h, job, "Channels Blogs");
@@ -492,8 +496,9 @@ static void settle_guarded(struct hosted *h, const char *job)
     hosted_waits(h, "guarded", "News", "Channels News/");
 }
 
-/* Once the run has written its tombstone, it counts no more, although the
- * checkpoint is dropped when the job's definition changes. */
+/* After the run has written its tombstone, it does not count for refuse_above
+ * again, although the checkpoint is dropped when the job's definition
+ * changes. */
 HOSTED_TEST(a_tombstone_that_this_run_has_written_is_its_own)
 {
     settle_guarded(h, GUARDED);
@@ -509,9 +514,10 @@ HOSTED_TEST(a_parent_is_archived_once)
     expect_parent_archived(h, "\"Z\":1");
 }
 
-/* The attempt crashed after it had archived the parent, and perhaps written the
- * tombstone. Of several lines of the parent the last one counts, so it may not
- * have the tombstone. */
+/* The attempt crashed after it had archived the parent, and perhaps after it
+ * had written the tombstone. If the archive has several lines of the parent,
+ * the last one counts, so the parent must not be archived again with its
+ * tombstone. */
 HOSTED_TEST(a_parent_that_an_earlier_attempt_archived_is_not_archived_again)
 {
     hosted_begin(h, GUARDED, "Channels Blogs");
@@ -539,7 +545,7 @@ HOSTED_TEST(no_parent_is_deleted_before_it_is_archived)
     mem_free(without);
 }
 
-/* ---- what went wrong once ---- */
+/* ---- errors of former versions ---- */
 
 #define THREADS                                                                \
     RULE_WITH(                                                                 \

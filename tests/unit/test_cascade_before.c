@@ -104,7 +104,8 @@ static const char BELOW[] =
 static struct store *two_stores[2];
 static const char *const two_names[] = {"main", "second"};
 
-/* The configuration calls h->store main, and `second` second. */
+/* Loads a job whose stores are h->store, called main, and `second` (NULL:
+ * h->store), called second. */
 static void begin_two(
     struct hosted *h, struct store *second, const char *configuration)
 {
@@ -136,7 +137,8 @@ HOSTED_TEST(a_table_may_not_have_two_names)
     }
 }
 
-/* In another account the entity with the parent's keys is a child. */
+/* An entity with the parent's keys in another account is not the parent, but a
+ * child. */
 HOSTED_TEST(tables_of_one_name_in_two_accounts_are_two_tables)
 {
     struct exchange exchange = {.deadline = NULL};
@@ -289,7 +291,7 @@ HOSTED_TEST(its_tombstone_gone_it_does_not_guess_the_properties)
     hosted_fails(h, "owned", "News", "was changed or removed", "Channels");
 }
 
-/* ---- what is said of a run that did not fail ---- */
+/* ---- notes of runs that did not fail ---- */
 
 static void two_tables(struct hosted *h)
 {
@@ -323,8 +325,9 @@ HOSTED_TEST(a_parent_without_children_is_no_news)
     assert_string_equal(h->note, "");
 }
 
-/* The same if an ended run has marked the parent: that tombstone does not make
- * it the parent that was to be deleted. */
+/* A parent that is newer than the request is not deleted, and the note says so.
+ * The tombstone of a run that has ended does not make it the parent that was to
+ * be deleted. */
 HOSTED_TEST(a_newer_parent_is_noted)
 {
     static const char *const MARKS[] = {NULL, MARK("two/r0")};

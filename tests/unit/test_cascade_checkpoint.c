@@ -7,7 +7,7 @@
 
 static struct walk_path again;
 
-/* What belongs to no pass; values is a text of its own. */
+/* Compares the members that do not belong to a pass; values as a text. */
 static void check_read(const struct cascade_checkpoint *is,
     const struct cascade_checkpoint *wanted)
 {

@@ -31,8 +31,8 @@ static void count_requests(struct hosted *h)
     requests = 0;
 }
 
-/* Clocks advance only by the waits between settle passes, because the number of
- * passes depends on the times at which they begin. */
+/* Advances the clocks to `ticks`. They advance only by the waits between settle
+ * passes, because the number of passes depends on when they begin. */
 static void skip_to(int64_t ticks)
 {
     bent_platform_skip(

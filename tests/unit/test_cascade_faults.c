@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: a cascade whose requests fail, are late or meet other writers reads
- * nothing before its time and more than once, and deletes what it must. In
- * random worlds: `make simulate KIND=cascade`.
+ * Goal: a cascade whose requests fail or arrive late, or whose entities are
+ * changed by other writers, reads nothing too early and nothing twice, and
+ * deletes what it must. Random cases: `make simulate KIND=cascade`.
  */
 #include "tests/support/test.h"
 
@@ -22,11 +22,12 @@ struct trial {
     struct hosted h;
     struct faulty faulty;
     struct store *stores[1];
-    enum fault scans, first_batch; /* what happens to these */
+    enum fault scans, first_batch; /* faults of these requests */
     bool kills;                /* the attempt is killed with the first batch */
     unsigned scan_us;          /* duration of scans before the first batch */
-    enum store_call late_call; /* before the late_n-th of these (from 1) */
-    unsigned late_n;           /* somebody puts the blog News/late */
+    enum store_call late_call; /* type of the request before which the blog
+                                  News/late is put */
+    unsigned late_n;           /* number of that request, from 1 */
     unsigned scans_before_late;
 };
 
@@ -55,8 +56,8 @@ static void trial_done(struct trial *t)
     hosted_done(&t->h);
 }
 
-/* Ends the trial before this one, if the test has begun one. rows: of the
- * tables, as of hosted_rows(). */
+/* Ends the former trial of this test, if there is one, and begins a trial whose
+ * tables have these rows (as of hosted_rows()). */
 static void trial_init(
     struct trial *t, const char *configuration, const char *rows)
 {
@@ -93,8 +94,8 @@ static void trial_succeeds(struct trial *t, const char *rows)
 #define NESTED(by) RULE_WITH("Blogs", by, RULE("Comments", BY_ROW_KEY))
 #define REFUSE_ABOVE_5 "settle: 0s\n    refuse_above: 5"
 
-/* Blogs have child rules, so they stay until the last settle pass. That they
- * are found does not repeat the passes before it. */
+/* Blogs have child rules, so they stay until the last settle pass. Although
+ * each pass finds them, no more passes are made. */
 TRIAL_TEST(between_two_settle_passes_it_waits_although_blogs_are_kept)
 {
     trial_init(t, CASCADE_JOB("job", "settle: [1s, 20s]", NESTED(BY_CHANNEL)),
@@ -177,7 +178,7 @@ TRIAL_TEST(a_settle_pass_reads_nothing_before_its_time)
     assert_int_equal(t->scans_before_late, 1);
 }
 
-/* Change the blog just before the first batch, which is the tombstone. */
+/* Changes the blog just before the first batch, which is the tombstone. */
 FAULTY_CHOICE(takes_the_blog_elsewhere)
 {
     struct trial *t = ctx;
@@ -189,8 +190,8 @@ FAULTY_CHOICE(takes_the_blog_elsewhere)
     return FAULT_NONE;
 }
 
-/* By a page that was read before the tombstone, the run would delete the
- * comments of a blog that belongs to another channel by then. */
+/* A page that was read before the tombstone is old. With it the run would
+ * delete the comments of a blog that now belongs to another channel. */
 TRIAL_TEST(a_blog_that_leaves_before_the_tombstone_keeps_its_comments)
 {
     trial_init(t, CASCADE_JOB("job", "settle: 0s", NESTED(WITH_CHANNEL)),
@@ -210,9 +211,10 @@ TRIAL_TEST(a_table_that_may_not_be_read_leaves_the_parent_as_it_is)
     assert_int_equal(t->faulty.calls[CALL_BATCH], 0);
 }
 
-/* ---- a tombstone that lands late ---- */
+/* ---- a tombstone that arrives late ---- */
 
-/* The run ends, what is late lands, and there is no parent. */
+/* Fails unless the run succeeds, and no parent exists after all late requests
+ * were carried out. */
 static void succeeds_though_late(struct trial *t)
 {
     trial_succeeds(t, "");
@@ -220,8 +222,9 @@ static void succeeds_though_late(struct trial *t)
     hosted_check(&t->h, "Channels");
 }
 
-/* An attempt is killed with the insert of the tombstone, which is late. Then
- * the parent is created, if it has these rows, and the next attempt waits. */
+/* Makes an attempt that is killed while its insert of the tombstone is late;
+ * puts these rows, which may create the parent; makes an attempt, which must
+ * wait. */
 static void begin_late(struct trial *t, const char *rows)
 {
     trial_init(t, FLAT("settle: 0s"), "");
@@ -263,7 +266,7 @@ TRIAL_TEST(stopped_after_a_lost_insert_it_still_waits_for_it)
     succeeds_though_late(t);
 }
 
-/* The count for refuse_above may take longer than the time that an insert may
+/* The count for refuse_above may take longer than the 30 s that an insert may
  * be late. */
 TRIAL_TEST(lost_insert_is_waited_for_from_when_it_was_sent)
 {
@@ -273,7 +276,7 @@ TRIAL_TEST(lost_insert_is_waited_for_from_when_it_was_sent)
     succeeds_though_late(t);
 }
 
-/* ---- attempts that go on ---- */
+/* ---- attempts that continue a run ---- */
 
 TRIAL_TEST(refuse_above_is_not_asked_again_midway)
 {

@@ -41,11 +41,12 @@ HOSTED_TEST(a_parent_of_the_second_of_the_request_is_not_newer)
     hosted_succeeds(h, "job", "News", "Channels News/");
 }
 
-/* ---- the predecessor ---- */
+/* ---- a former attempt that crashed ---- */
 
 #define LATE_TICKS (30 * TICKS_PER_S)
 
-/* An attempt after a crash, which waits for what may still land. */
+/* Makes an attempt after a crash, which must wait, because requests of the
+ * crashed attempt may still arrive. */
 static void wait_after_crash(struct hosted *h)
 {
     h->store->capabilities.late_writes = true;
@@ -83,9 +84,9 @@ HOSTED_TEST(an_absent_parent_is_held_until_nothing_can_land_late)
 
 #define HOUR_TICKS (3600 * TICKS_PER_S)
 
-/* Set the state of a run that has written its tombstone ago_ticks ago, and has
- * begun a pass after_ms later; path: where that is, or "". Returns when it
- * wrote the tombstone. */
+/* Sets the checkpoint of a run that wrote its tombstone ago_ticks ago and began
+ * a pass after_ms later. path: the position of the pass, as a member of the
+ * JSON, or "". Returns when the tombstone was written. */
 static int64_t set_written(
     struct hosted *h, int64_t ago_ticks, int64_t after_ms, const char *path)
 {
@@ -98,15 +99,16 @@ static int64_t set_written(
     return written_ticks;
 }
 
-/* Behind that blog, by the first rule; nothing was found before it. */
+/* The position of a pass that is after this blog, by the first rule, and has
+ * found nothing yet. */
 #define BEHIND(blog)                                                           \
     ",\"path\":[{\"rule\":0,\"found\":false,"                                  \
     "\"done\":[\"News\",\"" blog "\"]}]"
 
 /* A child that is added before the position of a pass is found only by the next
  * pass. So a pass that began before the settle time was over cannot be the last
- * one; and where the last settle pass resumes and has found nothing, the blog
- * before its position must still be found, by another pass. */
+ * one. And if the last settle pass is resumed and finds nothing, one more pass
+ * must find the blog before its position. */
 HOSTED_TEST(a_resumed_settle_pass_leaves_out_nothing)
 {
     static const struct {
@@ -171,7 +173,8 @@ HOSTED_TEST(the_first_settle_pass_of_two_is_not_the_last)
 
 /* ---- a tombstone that was lost, and is back ---- */
 
-/* The run fails, because its parent has lost the tombstone; then it is back. */
+/* Makes the run fail, because its parent has the properties `lost`, without the
+ * tombstone; then the parent gets the properties `back`. */
 static void lose_tombstone(
     struct hosted *h, const char *job, const char *lost, const char *back)
 {
@@ -180,8 +183,8 @@ static void lose_tombstone(
     hosted_replace(h, "Channels", "News", "", back);
 }
 
-/* Meanwhile writers took the parent for alive, and added children before the
- * position of the pass. */
+/* While the parent had no tombstone, writers added children before the position
+ * of the pass. */
 HOSTED_TEST(a_pass_does_not_resume_once_the_tombstone_was_lost)
 {
     set_up(h);
@@ -204,11 +207,11 @@ HOSTED_TEST(the_settle_counts_again_once_the_tombstone_was_lost)
     assert_true(h->resumes_ticks >= began_ticks + HOUR_TICKS - TICKS_PER_S);
 }
 
-/* ---- the mark ---- */
+/* ---- the position in the checkpoint ---- */
 
 #define BLOGS 50
 
-/* Is the walk behind all blogs, by the checkpoint? */
+/* Is the position in the checkpoint after all blogs? */
 static bool past_the_blogs(const struct hosted *h)
 {
     return strstr(h->checkpoint, "\"rule\":1") != NULL ||

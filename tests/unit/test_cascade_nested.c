@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: verify reads the rules below other rules backwards too, and finds
- * entities whose entity above does not exist. Where a rule cannot be read
+ * Goal: verify also evaluates rules below other rules backwards, and finds
+ * entities whose entity above does not exist. If a rule cannot be evaluated
  * backwards, verify says so.
  */
 #include "tests/support/hosted.h"
@@ -16,8 +16,8 @@
 
 #define TABLES "Channels Blogs Comments Likes News TablewardRuns"
 
-/* A job whose only first-level rule has these children, in line 10 and the
- * following ones: CHILD() each. */
+/* A job with one first-level rule. children: the rules below it, CHILD() each,
+ * from line 10 on. */
 #define BLOGS_WITH(rule, children)                                             \
     "del:\n"                                                                   \
     "    kind: cascade-delete\n"                                               \
@@ -42,9 +42,9 @@ static void set_up_tables(struct hosted *h, const char *configuration)
     hosted_rows(h, "Channels F/; Blogs F/b1");
 }
 
-/* Insert rows (as of hosted_rows()); then that channel, or any (NULL), has so
- * many orphans, the first of which is that one. Returns the note, in h->arena,
- * or NULL. */
+/* Inserts rows (as of hosted_rows()) and verifies this channel (NULL: all);
+ * fails unless there are `orphans` orphans, of which `first` is the first.
+ * Returns the note, in h->arena, or NULL. */
 static const char *finds(struct hosted *h, const char *rows,
     const char *channel, int64_t orphans, const char *first)
 {
@@ -84,7 +84,7 @@ HOSTED_TEST(a_row_key_above_that_does_not_exist_is_found)
     assert_null(finds(h, "", "F", 8, "Comments b2/late"));
 }
 
-/* Both keys, as in README.md. */
+/* BOTH: a rule with a prefix and a filter, as in README.md. */
 #define OF_BLOG ", filter: \"Blog eq '{RowKey}'\""
 #define BOTH CHILD("Comments", BY_PREFIX OF_BLOG)
 
@@ -93,7 +93,8 @@ HOSTED_TEST(both_keys_above_are_told_by_key_and_property)
     set_up_tables(h, BLOGS(BOTH));
     hosted_rows(h, "Channels G/; Blogs G/b2; "
                    "Comments F/b1_1(Blog=b1) G/b2_1(Blog=b2)");
-    /* Selected by no blog; nor this; no text. */
+    /* The rule selects none of these for any blog: Blog is missing, or is not
+     * the b3 of RowKey, or is no text. */
     hosted_rows(h, "Comments G/b3_1 G/x_1(Blog=b3)");
     hosted_put(h, "Comments", "G", "b4_1", "\"Blog\":4");
     finds(h, "", NULL, 0, NULL);
@@ -107,14 +108,14 @@ HOSTED_TEST(both_keys_above_are_told_by_key_and_property)
 HOSTED_TEST(of_a_prefix_any_entity_above_will_do)
 {
     set_up_tables(h, BLOGS(CHILD("Comments", BY_PREFIX)));
-    finds(
-        h, "Comments F/b1_x_1 F/b1", NULL, 0, NULL); /* b1: no rest of a key */
+    /* The rule selects F/b1 for no blog, because its RowKey has no "_". */
+    finds(h, "Comments F/b1_x_1 F/b1", NULL, 0, NULL);
     finds(h, "Comments F/b2_x_1", NULL, 1, "Comments F/b2_x_1");
     finds(h, "Blogs F/b2_x", NULL, 0, NULL);
     finds(h, "Comments G/b2_x_1", NULL, 1, "Comments G/b2_x_1");
 }
 
-/* A key may be empty; an argument is not. */
+/* A key may be empty, but an argument may not. */
 HOSTED_TEST(an_empty_key_above_is_a_prefix_too)
 {
     set_up_tables(
@@ -149,7 +150,7 @@ HOSTED_TEST(each_level_is_checked)
     finds(h, "", NULL, 2, "Likes b1/1");
 }
 
-/* What is above must be an entity that the rule above selects. */
+/* The entity above must be one that the rule above selects. */
 HOSTED_TEST(an_entity_that_the_rule_above_leaves_out_is_no_parent)
 {
     set_up_tables(
@@ -158,7 +159,7 @@ HOSTED_TEST(an_entity_that_the_rule_above_leaves_out_is_no_parent)
     hosted_rows(h, "Channels G/; Blogs F/b2(Type=blog,Channel=F) "
                    "F/b3(Type=poll,Channel=F) G/b4(Type=blog,Channel=G)");
     finds(h, "Comments b2/1 b4/1", NULL, 0, NULL);
-    finds(h, "", "F", 0, NULL); /* G's comments are those of a blog */
+    finds(h, "", "F", 0, NULL); /* the comments of G belong to a blog */
     finds(h, "Comments b1/1 b3/1", NULL, 2, "Comments b1/1");
     finds(h, "", "F", 2, "Comments b1/1");
 }
@@ -216,15 +217,15 @@ HOSTED_TEST(a_parent_by_another_rule_is_a_parent)
     set_up_tables(h, BLOGS(BY_KEY) "      - " RULE_WITH("News", BY_CHANNEL,
                          RULE("Comments", BY_ROW_KEY)) "\n");
     finds(h, "News F/n1; Comments b1/1 n1/1", NULL, 0, NULL);
-    /* Not once for each rule. */
+    /* Comment x1/1 is counted once, and not for each rule. */
     finds(h, "Comments x1/1", NULL, 1, "Comments x1/1");
     hosted_load(h, BLOGS(BY_KEY) FIRST_LEVEL("Comments", BY_CHANNEL));
-    /* Once, by the first-level rule. */
+    /* Comment F/1 is counted once, by the first-level rule. */
     finds(h, "Comments F/1", NULL, 3, "Comments b1/1");
 }
 
-/* Whether another rule has a parent for an entity may be unknown: then the
- * result says so. */
+/* It may be unknown whether another rule has a parent for an entity. Then the
+ * entity is not counted, and the result says so. */
 HOSTED_TEST(an_entity_that_an_unread_rule_may_find_is_left_out)
 {
     const char *note;
@@ -257,7 +258,7 @@ HOSTED_TEST(a_family_of_one_table_is_checked)
                 "and Kind eq 'node'\"")));
     finds(
         h, "Blogs F/r(Kind=root,Channel=F) F/n(Kind=node,Up=r)", NULL, 0, NULL);
-    /* Under itself, and under an entity that is no root. */
+    /* F/n2 is under itself, and F/n3 under an entity that is no root. */
     finds(h, "Blogs F/n2(Kind=node,Up=n2) F/n3(Kind=node,Up=n)", NULL, 2,
         "Blogs F/n2");
     hosted_load(h, BLOGS(CHILD("Blogs", BY_PREFIX)));

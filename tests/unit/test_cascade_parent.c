@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The parent of a cascade: read, marked and deleted, whatever the store says
- * and whoever changes it in between. In a virtual world.
+ * The parent of a cascade is read, marked and deleted: responses of the store,
+ * and changes by other writers in between. On a virtual clock.
  */
 #include "tests/support/scene.h"
 #include "tests/support/test.h"
@@ -35,7 +35,7 @@ static void put_blogs(unsigned count)
     scene_quietly(hosted_fill(&h, "Blogs", "News", count));
 }
 
-/* The channel News, with these properties or NULL, and three blogs. */
+/* Puts the channel News, with these properties (or NULL), and three blogs. */
 static void begin(const char *configuration, const char *properties)
 {
     begin_empty(configuration);
@@ -43,8 +43,8 @@ static void begin(const char *configuration, const char *properties)
     put_blogs(3);
 }
 
-/* One attempt, which ends like that for a reason that holds why, and leaves
- * these rows (as of hosted_check()). */
+/* Makes one attempt; fails unless it ends as `wanted` for a reason that
+ * contains `why`, and leaves these rows (as of hosted_check()). */
 static void attempt(enum run_end wanted, const char *why, const char *rows)
 {
     scene_attempt("job", "News", wanted);
@@ -58,7 +58,8 @@ static void attempt(enum run_end wanted, const char *why, const char *rows)
 
 #define ALWAYS 1, UINT_MAX
 
-/* The requests of the event are not carried out. */
+/* Has the store answer the requests of the event with `answer`, without
+ * carrying them out. Returns the event. */
 static struct script_event *answered(
     struct script_event *event, enum tw_err answer)
 {
@@ -67,7 +68,8 @@ static struct script_event *answered(
     return event;
 }
 
-/* The tombstone that is merged into the parent; its delete. */
+/* on_mark: the requests that merge the tombstone into the parent. on_delete:
+ * those that delete the parent. */
 static struct script_event *on_mark(unsigned first, unsigned last)
 {
     return script_batch(&s, "Channels", OPERATION_MERGE, first, last);
@@ -87,9 +89,9 @@ SCENE_TEST(a_request_that_fails_keeps_the_parent)
         "rule from the job, then retry";
     static const struct {
         const char *what, *table;
-        enum store_call call; /* a batch: the tombstone */
+        enum store_call call; /* CALL_BATCH: the tombstone */
         unsigned first;
-        enum tw_err answer; /* to the first-th and all that follow */
+        enum tw_err answer; /* to request number `first` and all that follow */
         enum run_end end;
         const char *why, *left;
     } CASES[] = {
@@ -123,7 +125,7 @@ SCENE_TEST(a_request_that_fails_keeps_the_parent)
     }
 }
 
-/* There is no parent: the run inserts one that is a tombstone. */
+/* There is no parent, so the run inserts one that has only a tombstone. */
 SCENE_TEST(a_parents_table_that_is_dropped_fails_the_run)
 {
     begin_empty(AT_ONCE);
@@ -165,7 +167,7 @@ SCENE_TEST(a_parent_that_changes_all_the_time_is_tried_again_later)
     attempt(RUN_SUCCEEDED, "", ALL_GONE);
 }
 
-/* ---- whose is it ---- */
+/* ---- the run that a tombstone belongs to ---- */
 
 /* A tombstone without a valid owner does not belong to a run: this run writes
  * its own. */
@@ -186,7 +188,8 @@ SCENE_TEST(a_tombstone_without_an_owner_is_nobody_s)
 
 #define MARKED_BY_OTHER OWNED_BY("quick/other")
 
-/* Another run, which is open, has marked the parent; this run waits. */
+/* Makes an attempt that waits, because another open run has marked the
+ * parent. */
 static void begin_behind_other(const char *mark)
 {
     begin(AT_ONCE, mark);
@@ -196,7 +199,8 @@ static void begin_behind_other(const char *mark)
         NOTHING_GONE);
 }
 
-/* Another job may have another tombstone, and so may this job have had. */
+/* The tombstone of the other run may differ from that of this job: it may be
+ * that of another job, or a former one of this job. */
 SCENE_TEST(a_run_waits_for_another_run_whatever_its_tombstone_is)
 {
     static const char *const MARKS[] = {
@@ -209,13 +213,13 @@ SCENE_TEST(a_run_waits_for_another_run_whatever_its_tombstone_is)
 
     for (size_t i = 0; TEST_EACH(i, MARKS); i++) {
         begin_behind_other(MARKS[i]);
-        h.other_open = false; /* it has failed, or was cancelled */
+        h.other_open = false; /* the other run has failed, or was cancelled */
         attempt(RUN_SUCCEEDED, "", ALL_GONE);
     }
 }
 
-/* The other run has deleted the parent since, and nobody has asked for the new
- * one to be deleted. */
+/* The other run has deleted the parent since. Nobody has asked to delete the
+ * new parent. */
 SCENE_TEST(a_run_that_waited_leaves_a_parent_that_was_created_again)
 {
     begin_behind_other(MARKED_BY_OTHER);
@@ -226,7 +230,7 @@ SCENE_TEST(a_run_that_waited_leaves_a_parent_that_was_created_again)
     scene_check_is("Channels", "News", "", "{}");
 }
 
-/* The rules of the other run may have left children. */
+/* The other run, by its own rules, may have left children. */
 SCENE_TEST(a_run_that_waited_deletes_what_the_other_left)
 {
     begin_behind_other(MARKED_BY_OTHER);
@@ -240,7 +244,8 @@ static void mark_by_other(struct hosted *host)
     hosted_put(host, "Channels", "News", "", MARKED_BY_OTHER);
 }
 
-/* The mark of another run is no sign that the parent was created again. */
+/* The tombstone of another run does not show that the parent was created
+ * again. */
 SCENE_TEST(a_parent_that_another_run_has_marked_too_is_not_left_as_new)
 {
     for (int open = 1; open >= 0; open--) {
@@ -253,8 +258,9 @@ SCENE_TEST(a_parent_that_another_run_has_marked_too_is_not_left_as_new)
     }
 }
 
-/* All children are gone, and the other run deletes the parent: this run had
- * deleted the former one, but has not stored its end. */
+/* All children are gone, and another run marks the parent before this run
+ * deletes it. The other run then deletes it: it may be a new parent, created
+ * after this run had deleted the former one and before it stored its end. */
 SCENE_TEST(a_parent_that_another_run_marks_before_the_delete_is_left_to_it)
 {
     begin(AT_ONCE, NULL);
@@ -296,8 +302,8 @@ SCENE_TEST(another_run_of_which_nothing_is_known_is_an_outage)
     attempt(RUN_OUTAGE, AS_WANTED, NOTHING_GONE);
 }
 
-/* Make an attempt that ends before the settle pass is due, after the tombstone
- * is written; then drop the checkpoint, as a new definition of the job does. */
+/* Makes an attempt that writes the tombstone and ends before the settle pass is
+ * due; then drops the checkpoint, as a new definition of the job does. */
 static void begin_with_new_definition(void)
 {
     begin(SETTLES, NULL);
@@ -305,7 +311,7 @@ static void begin_with_new_definition(void)
     hosted_lose_checkpoint(&h);
 }
 
-/* The new parent was once marked, and deleted with everything under it. */
+/* The new parent used to be marked, and deleted with everything under it. */
 SCENE_TEST(a_parent_made_anew_while_the_definition_changes_is_left)
 {
     begin_with_new_definition();
@@ -433,7 +439,7 @@ SCENE_TEST(what_cannot_be_counted_is_not_deleted)
     }
 }
 
-/* ---- what stands under it ---- */
+/* ---- the entities under the parent ---- */
 
 SCENE_TEST(deletes_that_are_refused_end_the_pass)
 {
@@ -458,9 +464,9 @@ static void make_thread(struct hosted *host)
     hosted_rows(host, "Blogs News/b00001(Thread=News); Likes b00001/late");
 }
 
-/* Between its read and its delete a blog gets new children, or becomes one that
- * another rule, with children, finds. It was once deleted as a leaf, and its
- * likes stayed for ever. */
+/* Between its read and its delete a blog gets new children, or is changed so
+ * that another rule, with children, finds it. Such a blog used to be deleted as
+ * a leaf, and its likes stayed for ever. */
 SCENE_TEST(a_blog_that_changed_is_visited_anew)
 {
     static const struct {
@@ -490,7 +496,7 @@ static void take_elsewhere(struct hosted *host)
     hosted_replace(host, "Blogs", "all", "1", "\"Channel\":\"Sports\"");
 }
 
-/* It changes between its read and its delete. */
+/* The leaf is changed between its read and its delete. */
 SCENE_TEST(a_leaf_that_is_no_child_any_more_stays)
 {
     begin_empty(CASCADE_JOB("job", "settle: 0s", RULE("Blogs", WITH_CHANNEL)));
@@ -553,7 +559,7 @@ SCENE_TEST(a_rule_that_can_never_be_read_keeps_the_blog)
 
 /* ---- the archive ---- */
 
-/* The run fails, because a retry would meet the same obstacle. */
+/* The run fails, because a retry would fail for the same reason. */
 SCENE_TEST(an_archive_that_cannot_be_made_stops_before_anything)
 {
     char *path;
@@ -579,7 +585,7 @@ SCENE_TEST(an_archive_may_be_anywhere)
     mem_free(configuration);
 }
 
-/* Neither is a parent marked, nor a blog deleted. */
+/* The parent is not marked, and no blog is deleted. */
 SCENE_TEST(what_cannot_be_archived_is_not_deleted)
 {
     static const char *const TABLES[] = {"Channels", "Blogs"};

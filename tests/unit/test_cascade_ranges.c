@@ -93,8 +93,8 @@ static unsigned below(unsigned n)
     return (unsigned)(seed >> 33) % n;
 }
 
-/* Keys are short, so that many are prefixes of others. Some are ordered
- * differently by UTF-16 units and by code points. */
+/* Returns a random key. Keys are short, so that many are prefixes of others.
+ * Some are ordered differently by UTF-16 units and by code points. */
 static char *random_key(void)
 {
     static const char *const parts[] = {"1", "2", "_", "b", "~", " a",
@@ -199,7 +199,7 @@ static void put_blog(struct hosted *h, struct blog *blog)
     mem_free(key);
 }
 
-/* Put a comment whose keys are mostly similar to those of a blog. */
+/* Puts a random comment. Its keys are mostly similar to those of a blog. */
 static void put_random_comment(
     struct hosted *h, const struct blog *blogs, const struct shape *shape)
 {

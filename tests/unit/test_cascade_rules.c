@@ -32,13 +32,14 @@ static const struct cascade *load(struct loading *l, const char *text)
     return l->jobs.list[0].settings;
 }
 
-/* What a configuration is completed with, and part of the problem that is told
- * then. */
+/* rest: text that completes a configuration. part: a part of the error that the
+ * configuration then has. */
 struct choice {
     const char *rest, *part;
 };
 
-/* The text between begin and end; part NULL: it is accepted. */
+/* Loads the configuration of these three texts; fails unless it has an error
+ * with `part` (NULL: unless it is accepted). */
 static void check_choice(
     const char *begin, const char *rest, const char *end, const char *part)
 {
@@ -56,7 +57,8 @@ static void check_choice(
     mem_free(text);
 }
 
-/* Each of these choices, of these texts. */
+/* REFUSES, TAKES: check each of these choices, or texts, between begin and
+ * end. */
 #define REFUSES(begin, choices, end)                                           \
     for (size_t i = 0; TEST_EACH(i, choices); i++)                             \
     check_choice(begin, (choices)[i].rest, end, (choices)[i].part)
@@ -88,12 +90,12 @@ TEST(what_is_wrong_in_a_parent_is_told)
         {"{table: Channels}", "row_key"},
         {"{table: Channels, partition_key: a, row_key: b}", "tombstone"},
         {"Channels", "parent"},
-        /* Its keys are templates. */
+        /* The keys of the parent are templates. */
         {"{table: Channels, partition_key: \"{chanel}\", row_key: x, " DEAD "}",
             "chanel"},
         {PARENT_IS("row_key: \"{chanel}\", " DEAD), "chanel"},
         {"{table: Channels, partition_key: [x], row_key: x, " DEAD "}", "text"},
-        /* A table has a name that the service takes. */
+        /* The table must have a name that the service accepts. */
         {"{table: my-table, partition_key: all, row_key: x, " DEAD "}",
             "my-table"},
         {"{table: '', partition_key: all, row_key: x, " DEAD "}",
@@ -137,7 +139,8 @@ LOADING_TEST(of_several_stores_one_must_be_named)
     loading_begin_with(l, HEAD PARENT CHILDREN, 2, 2);
     assert_int_equal(l->jobs.count, 0);
     assert_true(loading_says(l, "there are several stores"));
-    assert_int_equal(l->problems.errors, 2); /* of the parent, of the rule */
+    assert_int_equal(l->problems.errors, 2); /* in the parent, and in the
+                                                rule */
 }
 
 LOADING_TEST(the_time_of_creation_is_a_property)
@@ -161,7 +164,8 @@ TEST(what_is_wrong_in_a_tombstone_is_told)
         {"{Deleted: }", "tombstone property Deleted needs a value"},
         {"{Deleted: null}", "tombstone property Deleted needs a value"},
         {"{Deleted: ~}", "tombstone property Deleted needs a value"},
-        /* It sets nothing that is not its own. */
+        /* A tombstone must not set properties of the service or of
+         * tableward. */
         {"{PartitionKey: x}", "a tombstone cannot set PartitionKey"},
         {"{RowKey: x}", "a tombstone cannot set RowKey"},
         {"{Timestamp: x}", "a tombstone cannot set Timestamp"},
@@ -175,7 +179,7 @@ TEST(what_is_wrong_in_a_tombstone_is_told)
         CASES, "}");
 }
 
-/* The tombstone has this property, as JSON. */
+/* Fails unless the tombstone has this property, with this value as JSON. */
 static void check_mark(const struct cascade *cascade, const char *name,
     enum edm_type type, const char *json)
 {
@@ -219,8 +223,8 @@ LOADING_TEST(a_plain_value_is_what_it_looks_like)
     "  parent: {table: Channels, partition_key: all, row_key: x, tombstone: "  \
     "{Deleted: "
 
-/* Some YAML readers take such a word for a boolean. It was once written as a
- * text, which the application did not recognise as its tombstone. */
+/* Some YAML readers take such a word for a boolean. It used to be written as a
+ * text, and the application did not recognise its tombstone. */
 TEST(what_is_like_a_boolean_is_asked_about)
 {
     static const char *const WORDS[] = {
@@ -274,13 +278,13 @@ TEST(what_is_wrong_in_a_rule_is_told)
         {"[{partition_key: x}]", "table"},
         {"[{table: my-table, partition_key: x}]", "my-table"},
         {"[{table: '', partition_key: x}]", "invalid table name ''"},
-        /* A rule does not take a whole table. */
+        /* A rule must not select a whole table. */
         {"[{table: Blogs}]", "this rule would select every entity of Blogs"},
         {"[{table: Blogs, filter: \"\"}]", "this filter is empty"},
         {"[" RULE_WITH("Blogs", "partition_key: a",
              RULE("Likes", "filter: \"${HOLDS_NOTHING:-}\"")) "]",
             "this filter is empty"},
-        /* Its templates are checked. */
+        /* The templates of a rule are checked. */
         {"[{table: Blogs, partition_key: \"{x\"}]", "never closed"},
         {"[{table: Blogs, row_key: [x]}]", "text"},
         {"[{table: Blogs, filter: \"A eq {lower(x}\"}]", "expected )"},
@@ -292,7 +296,7 @@ TEST(what_is_wrong_in_a_rule_is_told)
         {"[" RULE_WITH("Blogs", "partition_key: a",
              RULE_WITH("Likes", "row_key: b", "{table: no-table}")) "]",
             "no-table"},
-        /* A tombstone changes what a rule would read. */
+        /* A rule must not read a property that the tombstone sets. */
         {"[{table: Blogs, partition_key: \"{Deleted}\"}]",
             "reads property Deleted of the parent, which the tombstone "
             "changes"},
@@ -305,8 +309,8 @@ TEST(what_is_wrong_in_a_rule_is_told)
     REFUSES(CHILDREN_ARE, CASES, "");
 }
 
-/* A first-level rule is bound to the parent, in every pass with the same
- * values. */
+/* A first-level rule is rendered with values of the parent, which are the same
+ * in every pass. */
 LOADING_TEST(a_first_level_rule_may_read_the_parent)
 {
     const struct cascade *cascade = load(l,
@@ -369,7 +373,7 @@ TEST(rules_are_nested_eight_deep_at_most)
     mem_free(rules);
 }
 
-/* Each property that the templates of the children read is read with the
+/* Each property that the children's templates read is requested with the
  * entity, once. */
 LOADING_TEST(a_rule_reads_what_its_children_need)
 {
@@ -392,7 +396,7 @@ LOADING_TEST(a_rule_reads_what_its_children_need)
     }
 }
 
-/* ---- two rules that find the same ---- */
+/* ---- two rules that find the same entity ---- */
 
 #define RULES(one, other) one ", " other
 #define LIKES RULE("Likes", BY_ROW_KEY)
@@ -405,10 +409,12 @@ LOADING_TEST(a_rule_reads_what_its_children_need)
 #define ALSO "filter: \"Also eq '{RowKey}'\""
 #define A_LEAF(by) RULE("Comments", by)
 
-/* The walk cannot evaluate a rule that is bound to another entity. The likes of
- * a comment once stayed, and the run ended as succeeded. Sibling rules below
- * the root: what one rule finds under a blog, the other may find under a later
- * blog; it is then deleted before the other rule is evaluated. */
+/* Two rules may find one entity, while only one of them has rules for its
+ * children. If they are below different entities, a run sees only one of the
+ * two rules at a time, and may delete the entity as a leaf. The likes of a
+ * comment used to stay then, while the run succeeded. This includes siblings
+ * below the root: what one rule finds under a blog, the other rule may find
+ * under a later blog. */
 TEST(a_rule_sees_what_another_sees_under_the_same_entity)
 {
     static const struct choice CASES[] = {
@@ -427,10 +433,10 @@ TEST(a_rule_sees_what_another_sees_under_the_same_entity)
         {RULES(UNDER_BLOGS(COMMENTS(LIKES)),
              UNDER_PHOTOS(COMMENTS(RULES(VIEWS, LIKES)))),
             "has the children in Views"},
-        /* The other rule is below the rule itself. */
+        /* The other rule is below this rule. */
         {UNDER_BLOGS(RULE_WITH("Blogs", BY_ROW_KEY, LIKES)),
             "only the other rule has the children in Likes"},
-        /* They are siblings. */
+        /* The rules are siblings. */
         {UNDER_BLOGS(
              RULES(A_LEAF(BY_ROW_KEY), RULE_WITH("Comments", ALSO, LIKES))),
             "only the other rule has the children in Likes where PartitionKey "
@@ -452,7 +458,7 @@ TEST(rules_that_find_the_same_may_have_the_same_children)
         UNDER_BLOGS(RULES(
             LIKES, RULE_WITH("Blogs",
                        "partition_key: \"{PartitionKey}_{RowKey}\"", LIKES))),
-        /* Siblings that are bound alike. */
+        /* Siblings that find an entity under the same blog only. */
         UNDER_BLOGS(RULES(A_LEAF(BY_ROW_KEY), COMMENTS(LIKES))),
         UNDER_BLOGS(RULES(A_LEAF(ALSO), RULE_WITH("Comments", ALSO, LIKES))),
         UNDER_BLOGS(RULES(A_LEAF(BY_ROW_KEY),
@@ -463,8 +469,8 @@ TEST(rules_that_find_the_same_may_have_the_same_children)
         /* A table of the same name in another store is another table. */
         RULES(RULE("Comments", "store: other, " BY_CHANNEL),
             UNDER_BLOGS(COMMENTS(LIKES))),
-        /* A sibling of the rule, or of a rule above it, is evaluated before an
-         * entity is deleted. */
+        /* A sibling of the rule, or of a rule above it, is always evaluated
+         * before the entity is deleted. */
         RULES(RULE_WITH("Likes", BY_CHANNEL, VIEWS),
             UNDER_BLOGS(COMMENTS(LIKES))),
     };
@@ -508,7 +514,7 @@ TEST(rules_that_show_that_they_end_may_reach_themselves)
         /* Within one partition a run detects a cycle itself. */
         NESTED(BY_CHANNEL,
             "partition_key: \"{PartitionKey}\", filter: \"In eq '{RowKey}'\""),
-        /* A key gets longer. */
+        /* In each generation a key gets longer. */
         NESTED(BY_CHANNEL, "partition_key: \"{PartitionKey}_{RowKey}\""),
         NESTED("partition_key_prefix: \"{channel}_\"",
             "partition_key_prefix: \"{PartitionKey}_\""),
@@ -535,8 +541,8 @@ TEST(rules_that_show_that_they_end_may_reach_themselves)
 #define OF_CHANNEL(table) RULE(table, BY_CHANNEL)
 #define BESIDE(move, rules) HEAD PARENT "  children: [" rules "]\n" move
 
-/* Jobs that are right each; told: part of what is said of them together; NULL:
- * nothing is, or nothing that has these words. */
+/* text: jobs of which each one alone is valid. told: a part of what is reported
+ * of the jobs together; NULL: nothing is reported that contains `never`. */
 struct pair {
     const char *text, *told;
 };
@@ -585,7 +591,7 @@ TEST(a_moves_source_is_read_before_its_destination)
     CHECK_PAIRS(PAIRS, true, " before the rule in line");
 }
 
-/* Entities that other jobs carry away. */
+/* Other jobs move or copy entities out of the parent's reach. */
 TEST(entities_that_outlive_their_parent_are_warned_of)
 {
     static const struct pair PAIRS[] = {
@@ -593,13 +599,14 @@ TEST(entities_that_outlive_their_parent_are_warned_of)
             "job archive-posts moves entities of Posts to Old, which job "
             "purge does not list: they outlive their parent. Add a rule "
             "for Old after this rule"},
-        /* Of a child's child, and with the case of names ignored. */
+        /* The moved entity is a child of a child. Names of tables are compared
+         * without case. */
         {BESIDE(MOVE("posts", "Old"), UNDER_BLOGS(RULE("Posts", BY_ROW_KEY))),
             "job archive-posts moves entities of posts to Old"},
         {BESIDE(ALL_OLD, RULES(POSTS, OF_CHANNEL("old"))), NULL},
         {BESIDE(ALL_OLD, RULE_WITH("Posts", BY_CHANNEL, OLD)), NULL},
         {BESIDE(ALL_OLD, OF_CHANNEL("Blogs")), NULL},
-        /* Those that only another job selects. */
+        /* Entities that only another job selects. */
         {BESIDE(COPY("{table: Posts, row_key_prefix: log_}", "{table: Old}"),
              RULE("Posts", BY_CHANNEL ", row_key: title")),
             NULL},
@@ -624,8 +631,8 @@ TEST(entities_that_outlive_their_parent_are_warned_of)
     CHECK_PAIRS(PAIRS, false, "outlive their parent");
 }
 
-/* A move of the parents' table once carried a tombstoned parent away, without a
- * word from either job. */
+/* A move of the parents' table used to carry away a parent with its tombstone,
+ * and neither job reported it. */
 TEST(other_moves_are_warned_of)
 {
     static const struct pair PAIRS[] = {

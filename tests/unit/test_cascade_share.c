@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Goal: a cascade says how far it is where that is known, and nothing where it
- * is not; what it says never falls. */
+/* Goal: a cascade shows which share of its work is done, if that is known, and
+ * otherwise none. The share never falls. */
 #include "tests/support/hosted.h"
 #include "tests/support/test.h"
 
@@ -10,7 +10,8 @@
 #include "tests/support/cascade_job.h"
 
 #define MANY (SHARE_AFTER_ENTITIES + 4000)
-/* Entities of batches in flight, and of the page that is worked on. */
+/* Maximum number of entities in the batches in flight and in the page that is
+ * processed. */
 #define UNDER_WAY 2600
 
 #define BLOGS RULE("Blogs", BY_CHANNEL)
@@ -66,7 +67,8 @@ HOSTED_TEST(the_children_of_one_parent_have_a_share)
     assert_int_equal(h->share, 999);
 }
 
-/* The count of refuse_above reads everything before: that is no work. */
+/* For refuse_above all entities are read before the first delete: the share
+ * does not count these reads. */
 HOSTED_TEST(entities_that_were_only_counted_are_not_done)
 {
     begin(h, JOB("0s\n    refuse_above: 1000000", BLOGS));
@@ -76,7 +78,8 @@ HOSTED_TEST(entities_that_were_only_counted_are_not_done)
     assert_true(seen.distinct >= 4);
 }
 
-/* After a stop the share is what was deleted, and goes on from there. */
+/* After a stop the next attempt continues at the same share, which is that of
+ * the deleted entities. */
 HOSTED_TEST(a_share_goes_on_where_it_was)
 {
     int64_t deleted;
@@ -111,7 +114,8 @@ HOSTED_TEST(the_last_of_two_rules_has_a_share)
     assert_true(seen.distinct >= 4);
 }
 
-/* 30 blogs, which are one page, with 1,000 comments each: 30,030 entities. */
+/* Puts 30 blogs, which are one page, with 1,000 comments each: 30,030
+ * entities. */
 static void fill_tree(struct hosted *h)
 {
     char key[16];
@@ -132,8 +136,8 @@ HOSTED_TEST(a_tree_has_the_share_of_its_first_level)
     assert_true(seen.distinct >= 4);
 }
 
-/* The share that is shown when it changes is of what is deleted, and not of
- * what is read. */
+/* Fails unless a share that has just changed is that of the deleted entities,
+ * and not that of the read ones. */
 static void see_deleted(struct hosted *h)
 {
     int before = seen.last;
@@ -168,7 +172,7 @@ HOSTED_TEST(a_tree_that_settles_has_no_share)
     assert_true(h->passes >= 2);
 }
 
-/* One that settles is done but for what comes late. */
+/* The first pass of a job with a settle time deletes all but late children. */
 HOSTED_TEST(a_first_pass_ends_with_the_whole_share)
 {
     begin(h, JOB("10ms", BLOGS));

@@ -31,7 +31,8 @@ static void set_up_tables(struct hosted *h, const char *configuration)
         "Channels Blogs ByMonth Subscriptions Owned TablewardRuns");
 }
 
-static int asked, stop_at = -1; /* -1: never */
+static int asked, stop_at = -1; /* the call of stops() that returns true; -1:
+                                   none */
 
 static bool stops(struct run *run)
 {
@@ -60,7 +61,7 @@ static enum tw_err verify_args(struct hosted *h, const struct run_args *args,
     return outcome;
 }
 
-/* channel NULL: the argument is not given. */
+/* channel: the argument; NULL: it is not given. */
 static enum tw_err verify(
     struct hosted *h, const char *channel, struct job_verification *ret)
 {
@@ -70,7 +71,8 @@ static enum tw_err verify(
     return verify_args(h, &(struct run_args){1, &name, &value}, h->store, ret);
 }
 
-/* Insert rows (as of hosted_rows()) before. */
+/* Inserts rows (as of hosted_rows()) and verifies; fails unless this is found.
+ * first: keys of the first tombstone, or else of the first orphan. */
 static void finds(struct hosted *h, const char *rows, const char *channel,
     int64_t tombstones, int64_t orphans, const char *first)
 {
@@ -114,13 +116,14 @@ HOSTED_TEST(children_without_a_parent_are_found_by_each_rule)
 {
     set_up_tables(h, ALL);
     hosted_fill(h, "Blogs", "News", 1200);
-    /* Sport/x has another RowKey. */
+    /* Sport/x is not the parent Sport, whose RowKey is empty. */
     finds(h, "Channels News/ Sport/x; Blogs Sport/1 Sport/2", NULL, 0, 2,
         "Blogs Sport/1");
     hosted_put(
         h, "Subscriptions", "u", "1", "\"Channel\":\"Gone\",\"Active\":true");
     hosted_put(h, "Subscriptions", "u", "2",
-        "\"Channel\":\"Gone\",\"Active\":false"); /* not selected */
+        "\"Channel\":\"Gone\",\"Active\":false"); /* the rule's filter does not
+                                                     select it */
     finds(h, "ByMonth Gone_1/x", NULL, 0, 4, "Blogs Sport/1");
     finds(h, "", "Gone", 0, 2, "ByMonth Gone_1/x");
     finds(h, "", "News", 0, 0, NULL);
@@ -171,7 +174,8 @@ HOSTED_TEST(a_tombstone_of_no_open_run_is_found)
 {
     set_up_tables(h, ALL);
     hosted_put(h, "Channels", "News", "", MARK("all/r9"));
-    /* A mark of the application itself, without TablewardRun. */
+    /* A tombstone of the application itself, without TablewardRun, is not
+     * counted. */
     hosted_put(h, "Channels", "Sport", "", "\"Deleted\":true");
     finds(h, "", NULL, 1, 0, "Channels News/");
     finds(h, "TablewardRuns all/r9(State=waiting)", NULL, 0, 0, NULL);
@@ -195,7 +199,7 @@ HOSTED_TEST(what_cannot_be_read_backwards_wants_the_argument)
     finds(h, "Channels News/", "News", 0, 0, NULL);
 }
 
-/* Two arguments, derived from two places of each child. */
+/* A job with two arguments, which are derived from two places of each child. */
 #define TWO(partition_key, row_key, rules)                                     \
     "two:\n"                                                                   \
     "    kind: cascade-delete\n"                                               \
