@@ -12,7 +12,7 @@
 
 #define MAX_WORDS 16
 
-/* Run a command line in this process: words with blanks between. */
+/* Runs a command line in this process; blanks separate its words. */
 static int run_line(const char *line)
 {
     char words[200], *rest, *argv[MAX_WORDS] = {(char[]){"tableward"}};

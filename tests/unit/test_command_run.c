@@ -34,7 +34,7 @@ static int run_line(const char *const *words)
     "    from: {table: Shoes}\n"                                               \
     "    to: {table: BySize, partition_key: \"" partition_key "\"}\n"
 
-/* Rule C6: yes to a run is no yes to its deletes. */
+/* Rule C6: --yes accepts the run, but not its deletes. */
 TEST(yes_does_not_accept_deletes)
 {
     text_file_write("shoes.csv", "PartitionKey,RowKey,Size\np,a,1\n");
@@ -47,7 +47,8 @@ TEST(yes_does_not_accept_deletes)
         RUN("run", "by-size", "--yes", "--accept-deletes"), EXIT_DONE);
 }
 
-/* Otherwise the command would say that nothing is left to do. */
+/* With exit code 0 the command would say that the new definition needs no
+ * work. */
 TEST(an_id_that_succeeded_does_nothing_under_another_definition)
 {
     text_file_write("run.yaml", CONFIG("{Size}"));

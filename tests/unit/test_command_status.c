@@ -54,7 +54,8 @@ static void assert_table_says(const char *part)
     assert_contains(buf_text(&text), part);
 }
 
-/* It runs for so long, and renewed its lease 3 s ago. */
+/* Makes the run one that has worked for `seconds` and renewed its lease 3 s
+ * ago. */
 static void make_running(int64_t seconds)
 {
     run.state = LEDGER_RUNNING;
@@ -119,7 +120,8 @@ FIXTURE_TEST(a_lease_says_whether_its_worker_is_alive)
     assert_null(strstr(buf_text(&text), "min"));
 }
 
-/* The share is that of one round, and a later one may end at once. */
+/* The share is that of one round. A later round may end at once, so no
+ * remaining time is shown. */
 FIXTURE_TEST(no_time_is_promised_after_the_first_round)
 {
     make_running(100);

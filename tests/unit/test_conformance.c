@@ -42,7 +42,7 @@ static int stop(void **state)
 /* A test that every store passes. */
 #define STORE_TEST(name) TEST_WITH(name, start, stop, struct fixture *f)
 
-/* What Azurite does otherwise than the service. */
+/* Values and filters for which Azurite behaves differently from the service. */
 static const struct {
     const char *with, *does;
 } AZURITE[] = {
@@ -53,7 +53,7 @@ static const struct {
         "minds the case of a guid"},
 };
 
-/* Is this the store, and that the value or filter, of which AZURITE tells? */
+/* Is the store Azurite, and is `with` a value or filter in AZURITE? */
 static bool is_left_out(const struct fixture *f, const char *with)
 {
     for (size_t i = 0; i < sizeof(AZURITE) / sizeof(AZURITE[0]); i++)
@@ -88,7 +88,7 @@ static struct operation insert_of(
         f, OPERATION_INSERT, partition_key, row_key, NULL, "\"A\":1");
 }
 
-/* Deletes of what the last batch has inserted. */
+/* Turns the inserts of the last batch into deletes of the same entities. */
 static void turn_into_deletes(
     struct fixture *f, struct operation *operations, size_t count)
 {
@@ -369,7 +369,8 @@ static void fill_for_ranges(struct fixture *f)
         fixture_insert(f, keys[i][0], keys[i][1], "\"A\":1");
 }
 
-/* "=x", ">x", ">=x", "<y" or ">=x <y"; "": any key. */
+/* Returns the range that `text` stands for: "=x", ">x", ">=x", "<y" or ">=x
+ * <y"; "": any key. */
 static struct key_range range_of(const char *text)
 {
     size_t operator_len = strspn(text, ">=");
@@ -451,8 +452,8 @@ STORE_TEST(prefixes_may_end_anywhere)
     }
 }
 
-/* U+D7FF, U+E000, U+FF41 and U+1F600: UTF-16 units D7FF, E000, FF41 and D83D
- * DE00. */
+/* Returns a key of a, U+D7FF, U+E000, U+FF41 and U+1F600. As UTF-16 units the
+ * last four are D7FF, E000, FF41 and D83D DE00. */
 static struct slice random_key(struct fixture *f)
 {
     static const char *const letters[] = {"a", "\xed\x9f\xbf", "\xee\x80\x80",
@@ -735,7 +736,7 @@ static const struct refusal {
     {OPERATION_DELETE, "missing", true, TW_NOT_FOUND},
 };
 
-/* An ETag that the entity "there" had earlier. */
+/* Returns an ETag that the entity "there" had before it was changed. */
 static const char *make_stale(struct fixture *f)
 {
     const char *etag = fixture_insert(f, "p", "there", "\"A\":0");
@@ -877,7 +878,7 @@ static int64_t count_of(struct fixture *f)
     return count;
 }
 
-/* A received message: the texts that are needed after the next response. */
+/* Texts of a received message that are needed after the next response. */
 struct held {
     struct slice id;
     char receipt[QUEUE_RECEIPT_MAX];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The service: queues, slots, orphans, outages, drain, stop, reload. */
+/* The worker as a service: queues, slots, orphans, outages, drain, stop,
+ * reload. */
 #include "tests/support/service.h"
 #include "tests/support/test.h"
 #include "tests/support/workbench.h"
@@ -19,7 +20,7 @@
 #include "worker/run/control.h"
 #include "worker/run/notify.h"
 
-/* What control_cancel() and control_retry() say beside: not looked at here. */
+/* Set by control_pause() and control_retry(); not read here. */
 static bool asked;
 static struct control_retried retried;
 
@@ -31,10 +32,10 @@ static struct control_retried retried;
 #define GONE_JOB_MESSAGE "{\"job\":\"gone-job\",\"id\":\"r1\"}"
 #define ALWAYS 1, UINT_MAX
 
-/* The service that a test runs, and what came of it. */
+/* The worker that a test runs, and its result. */
 static struct service service;
 
-/* What it said of its reloads. */
+/* Numbers of reloads that the worker has accepted and refused. */
 static _Atomic unsigned accepted_reloads, refused_reloads;
 
 static void count_reload(void *context, const struct definition *accepted)
@@ -42,7 +43,8 @@ static void count_reload(void *context, const struct definition *accepted)
     atomic_fetch_add(accepted ? &accepted_reloads : &refused_reloads, 1);
 }
 
-/* The options are all but those that each service here has. */
+/* Starts the worker with these options, to which it adds those that every
+ * worker here has. */
 static void start_as(struct workbench *bench, struct consumer_options options)
 {
     atomic_store(&accepted_reloads, 0);
@@ -74,7 +76,7 @@ static void start_drain(struct workbench *bench)
     start_as(bench, (struct consumer_options){.drain = true});
 }
 
-/* Drain what can be drained now. */
+/* Runs a drain, which may leave messages. */
 static void drain_partly(struct workbench *bench)
 {
     start_drain(bench);
@@ -97,7 +99,8 @@ static void serve_until(
     stop();
 }
 
-/* How many messages of queue `work` are left, and how many were poisoned. */
+/* Fails unless queue `work` has `left` messages, and its poison queue
+ * `poisoned`. */
 static void expect_messages(
     struct workbench *bench, int64_t left, int64_t poisoned)
 {
@@ -134,7 +137,8 @@ static bool both_succeeded(struct workbench *bench)
 
 /* ---- messages ---- */
 
-/* The message of run "nNUMBER". Returns the run's id, until the next call. */
+/* Puts the message of run "nNUMBER". Returns the run's id, valid until the next
+ * call. */
 static const char *put_number(struct workbench *bench, unsigned number)
 {
     static char id[16];
@@ -198,7 +202,7 @@ BENCH_TEST(bad_messages_are_poisoned_and_the_worker_goes_on)
             JOB, "invalid id"},
         {"{\"job\":\"delete-channel\",\"args\":{\"channel\":\"Tennis\"},"
          "\"id\":\"r0\"}",
-            JOB, "other arguments"}, /* than those of run r0 */
+            JOB, "other arguments"}, /* run r0 has other arguments */
     };
     enum { COUNT = sizeof(cases) / sizeof(cases[0]) };
     const char *ids[COUNT];
@@ -221,7 +225,8 @@ BENCH_TEST(bad_messages_are_poisoned_and_the_worker_goes_on)
     assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 0);
 }
 
-/* They were taken for an outage, again and again, and held up all others. */
+/* Such runs were once taken for an outage, again and again, so that no other
+ * message was received. */
 BENCH_TEST(a_run_that_the_ledger_has_spoilt_is_poisoned)
 {
     const char *named = workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
@@ -266,7 +271,8 @@ BENCH_TEST(a_failed_run_can_be_retried_on_a_bound_queue)
     assert_int_equal(bench->attempts, 2);
 }
 
-/* Sleeps until `condition`, at most most_s. */
+/* Sleeps until `condition` holds; fails if that takes more than most_s
+ * seconds. */
 static void sleep_until(
     struct workbench *bench, bool (*condition)(struct workbench *), int most_s)
 {
@@ -340,7 +346,7 @@ BENCH_TEST(as_many_runs_at_once_as_there_are_slots)
 
 /* ---- pause and resume ---- */
 
-/* A person resumes it after five minutes: it succeeds within 10 s. */
+/* Resumes run r1 after five minutes; fails unless it succeeds within 10 s. */
 static void expect_resumed(struct workbench *bench)
 {
     struct control_resumed resumed;
@@ -365,8 +371,8 @@ VIRTUAL_BENCH_TEST(a_resumed_run_that_was_found_paused_continues_within_10_s)
     leave_run(bench, "r1", LEDGER_PAUSED);
     start(bench);
     expect_resumed(bench);
-    /* Without a paused run, after the next pass over the open ones, the
-     * interval doubles again. */
+    /* If no run is paused, the interval between polls doubles again after the
+     * next pass over the open runs. */
     virtual_sleep(INT64_C(18000000));
     gets = bench->calls[BENCH_QUEUE_GET];
     virtual_sleep(INT64_C(7200000));
@@ -393,7 +399,7 @@ VIRTUAL_BENCH_TEST(a_resumed_run_that_this_worker_paused_continues_within_10_s)
 
 /* ---- orphans ---- */
 
-/* A run whose owner's lease is over for so long. */
+/* Stores a run whose owner's lease expired since_s seconds ago. */
 static void leave_orphan(
     struct workbench *bench, const char *id, int64_t since_s)
 {
@@ -406,7 +412,7 @@ static void leave_orphan(
     assert_ok(workbench_store_run(bench, run));
 }
 
-/* Its first look finds all slots with those who ask the queue. */
+/* At the first search all slots are taken by threads that poll the queue. */
 VIRTUAL_BENCH_TEST(a_drain_searches_for_orphans_before_it_ends)
 {
     bench->setup.queue_count = 1;
@@ -416,7 +422,7 @@ VIRTUAL_BENCH_TEST(a_drain_searches_for_orphans_before_it_ends)
     assert_int_equal(service.result.succeeded, 1);
 }
 
-/* The run of a message, which did not become one. */
+/* Stores the run of a message of queue `work` as queued, before an attempt. */
 static void leave_queued(
     struct workbench *bench, const char *id, int64_t updated_ticks)
 {
@@ -427,7 +433,7 @@ static void leave_queued(
     assert_ok(workbench_store_run(bench, run));
 }
 
-/* Another message is on the queue at each Get. */
+/* Puts another message at each Get. */
 BENCH_BETWEEN(put_another)
 {
     if (call == BENCH_QUEUE_GET)
@@ -446,7 +452,7 @@ VIRTUAL_BENCH_TEST(a_busy_queue_starves_no_run_without_a_message)
     stop();
 }
 
-/* Its message has waited for as long as the run. */
+/* The run is as old as its message, which has waited in the queue. */
 VIRTUAL_BENCH_TEST(a_run_in_a_long_queue_is_no_orphan)
 {
     bench->setup.queue_count = 1;
@@ -512,21 +518,22 @@ BENCH_TEST(who_may_not_create_uses_what_is_there)
 
 /* ---- reload, the manager ---- */
 
-/* What the next reload reads. */
+/* The configuration that the next reload reads. */
 static struct {
     struct definition definition;
     struct setup setup;
     struct setup_queue queue;
     struct job_stores stores;
     struct bench_store store;
-    struct store *list[1]; /* of stores, with names */
+    struct store *list[1]; /* used by `stores`, as is `names` */
     const char *names[1];
 } next;
 
 static const struct setup_queue another = {
     .name = "another", .poison_queue = "another-poison"};
 
-/* At first it is what is there; the caller changes it, before the start. */
+/* Prepares the present configuration for the next reload. The caller may change
+ * it before the start. */
 static struct setup *prepare(struct workbench *bench)
 {
     next.setup = bench->setup;
@@ -565,7 +572,8 @@ static bool is_reloaded(struct workbench *bench)
     return atomic_load(&next.definition.references) > 1;
 }
 
-/* Start it, and have it reload what was prepared, once condition holds. */
+/* Starts the worker; when `condition` holds, asks it to reload. It then reads
+ * the prepared configuration. */
 static void start_and_reload(
     struct workbench *bench, bool (*condition)(struct workbench *bench))
 {
@@ -590,7 +598,7 @@ BENCH_TEST(a_reload_serves_new_queues_and_keeps_running_runs)
     start_and_reload(bench, one_running);
     workbench_put(bench, "another", MESSAGE("r2"));
     workbench_wait(bench, second_succeeded);
-    /* The first run still holds the definition it began under. */
+    /* The first run still uses the definition under which it began. */
     assert_int_equal(atomic_load(&bench->definition.references), 2);
     workbench_open_gate(bench);
     workbench_wait(bench, both_succeeded);
@@ -607,7 +615,7 @@ BENCH_FAULT(refuse_writes)
                                                                : BENCH_PASS;
 }
 
-/* The first run, which began before the reload, cannot store its end. */
+/* The first run began before the reload, and its end cannot be stored. */
 BENCH_SCRIPT(first_ends_while_refused)
 {
     enum run_end end = first_waits_for_gate(bench, run, attempt_number, err);
@@ -617,7 +625,7 @@ BENCH_SCRIPT(first_ends_while_refused)
     return end;
 }
 
-/* Nothing holds the configuration with which the first run began. */
+/* Is the configuration with which the first run began no longer used? */
 static bool first_ended(struct workbench *bench)
 {
     return atomic_load(&bench->definition.references) == 1;
@@ -662,7 +670,7 @@ static bool is_judged(struct workbench *bench)
     return atomic_load(&accepted_reloads) + atomic_load(&refused_reloads) > 0;
 }
 
-/* How often the log of a reload has text. */
+/* Makes a reload; returns how many lines of the log contain `text`. */
 static unsigned log_of_reload(struct workbench *bench, const char *text)
 {
     workbench_log_begin();
@@ -693,9 +701,10 @@ BENCH_TEST(a_reload_with_the_same_queues_warns_of_none)
     assert_int_equal(log_of_reload(bench, WERE_READ), 0);
 }
 
-/* ---- a reload, and the store of the ledger ---- */
+/* ---- a reload with another store of the ledger ---- */
 
-/* The store of the ledger is next.store, and is called "second". */
+/* Prepares a reload after which the ledger is in next.store, under the name
+ * "second". */
 static void prepare_store(struct workbench *bench)
 {
     (void)prepare(bench);
@@ -726,8 +735,8 @@ BENCH_TEST(a_reload_may_rename_the_store_of_the_ledger)
     assert_int_equal(log_of_reload(bench, "configuration reloaded"), 1);
 }
 
-/* The ledger's account is reached by another host name, a private endpoint for
- * example. */
+/* The configuration names the ledger's account by another host name, for
+ * example that of a private endpoint. */
 BENCH_TEST(a_reload_may_name_another_host_of_the_ledgers_account)
 {
     prepare_store(bench);
@@ -753,7 +762,8 @@ BENCH_TEST(a_reload_with_more_slots_starts_more_runs)
 
 static _Atomic unsigned most_later;
 
-/* The first two wait for the gate; the others note how many are at work. */
+/* The first two runs wait for the gate. Each later run notes the largest number
+ * of runs that work at the same time. */
 BENCH_SCRIPT(counts_later_runs)
 {
     if (attempt_number <= 2)
@@ -814,11 +824,11 @@ BENCH_TEST(a_reload_takes_the_new_timeouts)
     stop();
 }
 
-/* The service manager that a test plays. */
+/* The test in place of systemd, which receives the worker's notifications. */
 static struct {
     int fd;
     char name[64];
-    struct notify *notify; /* by which the service speaks to it */
+    struct notify *notify; /* the worker's end of the socket */
 } manager;
 
 static void manager_open(void)
@@ -839,7 +849,7 @@ static void manager_open(void)
 
 enum { HEARD_MAX = 600 };
 
-/* The next datagram; false: there is none yet. */
+/* Receives the next notification; returns false if there is none yet. */
 static bool hear(char ret[HEARD_MAX])
 {
     ssize_t len = recv(manager.fd, ret, HEARD_MAX - 1, MSG_DONTWAIT);
@@ -848,7 +858,7 @@ static bool hear(char ret[HEARD_MAX])
     return len >= 0;
 }
 
-/* Sleeps until that is told. */
+/* Sleeps until a notification that begins with `wanted` has been received. */
 static void will_hear(const char *wanted)
 {
     char text[HEARD_MAX] = "";
@@ -858,7 +868,7 @@ static void will_hear(const char *wanted)
             virtual_sleep(500);
 }
 
-/* ---- in a virtual world: outages and waits cost nothing ---- */
+/* ---- on a virtual clock: waits take no time ---- */
 
 BENCH_SCRIPT(archive_stays_full)
 {
@@ -905,8 +915,8 @@ VIRTUAL_BENCH_TEST(the_manager_is_told)
     manager_close();
 }
 
-/* They are looked at after 5 s, 10 s, ... 5 min, four times in the first
- * minute, and are two runs all the time. */
+/* The two runs that wait are tried again after 5 s, 10 s, ... 5 min, four times
+ * in the first minute. The log counts them as two runs. */
 VIRTUAL_BENCH_TEST(of_held_runs_the_log_tells_once_a_minute)
 {
     bench->script = archive_stays_full;
@@ -933,7 +943,7 @@ VIRTUAL_BENCH_TEST(the_manager_hears_of_what_failed)
     stop_under_manager();
 }
 
-/* How long it lasted is shown until the next one is over. */
+/* The end of an outage is shown until the next outage begins. */
 VIRTUAL_BENCH_TEST(of_an_outage_the_manager_hears_how_long_it_lasted)
 {
     start_under_manager(bench, NULL);
@@ -950,7 +960,7 @@ VIRTUAL_BENCH_TEST(of_an_outage_the_manager_hears_how_long_it_lasted)
     stop_under_manager();
 }
 
-/* The datagrams of the next 60 s, joined by line breaks. */
+/* Receives the notifications of 60 s, joined by line breaks. */
 static void hear_a_minute(char *said, size_t room)
 {
     char text[HEARD_MAX];
@@ -1042,13 +1052,15 @@ VIRTUAL_BENCH_TEST(ten_minutes_of_outage_are_probed_at_most_once_a_second)
 VIRTUAL_BENCH_TEST(queues_that_cannot_be_made_yet_are_made_later)
 {
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
-    workbench_meets(bench, BENCH_CREATE, 2, 2, BENCH_FAIL); /* the queue */
-    workbench_meets(bench, BENCH_CREATE, 4, 4, BENCH_FAIL); /* its poison */
+    workbench_meets(bench, BENCH_CREATE, 2, 2, BENCH_FAIL); /* queue `work` */
+    workbench_meets(bench, BENCH_CREATE, 4, 4, BENCH_FAIL); /* poison queue */
     serve_until(bench, first_succeeded);
-    assert_int_equal(bench->calls[BENCH_CREATE], 7); /* 5 and once more */
+    /* 5 requests, and one more for each that failed. */
+    assert_int_equal(bench->calls[BENCH_CREATE], 7);
 }
 
-/* Deleted a moment ago: the worker waited for it before it began. */
+/* The queue was deleted a moment ago, so it cannot be created yet. The worker
+ * once waited for it before it served other queues. */
 VIRTUAL_BENCH_TEST(a_queue_that_is_being_deleted_delays_no_other)
 {
     int64_t began_ms = platform_boot_ms();
@@ -1056,7 +1068,7 @@ VIRTUAL_BENCH_TEST(a_queue_that_is_being_deleted_delays_no_other)
     bench->setup.slots = 1;
     bench->queues[1].job = NULL;
     workbench_put(bench, BENCH_BOUND, MESSAGE("r1"));
-    workbench_meets(bench, BENCH_CREATE, 2, 2, BENCH_LOCK); /* the first */
+    workbench_meets(bench, BENCH_CREATE, 2, 2, BENCH_LOCK); /* queue `work` */
     workbench_meets(bench, BENCH_CREATE, 5, 9, BENCH_LOCK);
     start(bench);
     workbench_wait(bench, first_succeeded);
@@ -1079,7 +1091,7 @@ VIRTUAL_BENCH_TEST(a_queue_that_is_gone_is_made_again)
     stop();
 }
 
-/* Its requests fail at once, or have no answer until their time is over. */
+/* The requests of queue BENCH_BOUND fail at once, or only after 15 s. */
 VIRTUAL_BENCH_TEST(a_queue_that_does_not_answer_delays_no_other)
 {
     static const int64_t answers_ms[] = {0, 15000};
@@ -1103,8 +1115,8 @@ VIRTUAL_BENCH_TEST(a_queue_that_does_not_answer_delays_no_other)
     }
 }
 
-/* Its second Get is under way: all slots but the one that asks are there for
- * the others. */
+/* The second Get of the queue has no response yet. It takes one slot; all other
+ * slots serve the other queue. */
 VIRTUAL_BENCH_TEST(a_queue_that_does_not_answer_keeps_no_slots)
 {
     bench->setup.slots = 8;
@@ -1121,14 +1133,15 @@ VIRTUAL_BENCH_TEST(a_queue_that_does_not_answer_keeps_no_slots)
     stop();
 }
 
-/* ---- what a queue may take ---- */
+/* ---- slots of a queue ---- */
 
 static bool second_runs(struct workbench *bench)
 {
     return running(bench) == 2 && is_in_state(bench, "r2", "running");
 }
 
-/* What is over a queue's limit stays in the queue, for any worker. */
+/* Messages above the limit of a queue are not received, so another worker can
+ * receive them. */
 VIRTUAL_BENCH_TEST(a_queue_has_at_most_its_slots)
 {
     struct messages left;
@@ -1144,7 +1157,8 @@ VIRTUAL_BENCH_TEST(a_queue_has_at_most_its_slots)
     workbench_put(bench, BENCH_BOUND, "Football");
     workbench_wait(bench, two_running);
     messages_init(&left);
-    (void)workbench_take(bench, BENCH_QUEUE, &left); /* visible: not taken */
+    /* The message is visible, so the worker has not received it. */
+    (void)workbench_take(bench, BENCH_QUEUE, &left);
     assert_int_equal(left.count, 1);
     messages_done(&left);
     workbench_open_gate(bench);
@@ -1154,7 +1168,8 @@ VIRTUAL_BENCH_TEST(a_queue_has_at_most_its_slots)
     stop();
 }
 
-/* The limit is of the queue's name: what a reload finds at work counts. */
+/* The limit counts all runs of this queue name: also orphans, and runs that
+ * began before a reload. */
 VIRTUAL_BENCH_TEST(an_orphan_counts_as_a_run_of_its_queue)
 {
     bench->script = waits_for_gate;
@@ -1167,7 +1182,7 @@ VIRTUAL_BENCH_TEST(an_orphan_counts_as_a_run_of_its_queue)
     virtual_sleep(30000);
     assert_int_equal(running(bench), 1);
     workbench_open_gate(bench);
-    virtual_sleep(90000); /* the next look at what was left */
+    virtual_sleep(90000); /* until the next search for orphans */
     workbench_wait(bench, both_succeeded);
     assert_int_equal(bench->together, 1);
     stop();
@@ -1181,7 +1196,7 @@ BENCH_BETWEEN(count_received)
         messages_received++;
 }
 
-/* One request brings the messages of all slots that are idle. */
+/* One Get asks for as many messages as there are idle slots. */
 VIRTUAL_BENCH_TEST(one_get_serves_all_idle_slots)
 {
     messages_received = 0;
@@ -1272,7 +1287,7 @@ VIRTUAL_BENCH_TEST(without_anything_to_read_a_reload_is_nothing)
     stop();
 }
 
-/* However long an idle worker may wait for the next poll. */
+/* A drain ends soon, even if an idle worker polls every ten minutes. */
 VIRTUAL_BENCH_TEST(a_drain_does_not_wait_for_long_polls)
 {
     int64_t began_ms = platform_boot_ms();
@@ -1300,8 +1315,8 @@ BENCH_SCRIPT(waits_twice)
     return attempt_number < 3 ? RUN_WAITING : RUN_SUCCEEDED;
 }
 
-/* Nothing but a pass finds it again: ten minutes for each of its waits, while
- * others wait for what it has. */
+/* An orphan has no message. Without this rule each of its waits would last
+ * until the next search, ten minutes, while other runs wait for its locks. */
 VIRTUAL_BENCH_TEST(an_orphan_that_waits_goes_on_soon_after)
 {
     bench->script = waits_twice;
@@ -1327,7 +1342,7 @@ BENCH_SCRIPT(waits_ten_minutes)
     return RUN_WAITING;
 }
 
-/* More than it can remember the moments of. */
+/* There are more such runs than the worker can remember with their times. */
 VIRTUAL_BENCH_TEST(very_many_runs_that_wait_all_go_on)
 {
     bench->script = waits_ten_minutes;
@@ -1340,8 +1355,9 @@ VIRTUAL_BENCH_TEST(very_many_runs_that_wait_all_go_on)
     assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 0);
 }
 
-/* On a bound queue the body may look like the wake-up message of a run: where
- * there is none of that id, or with other arguments, it is the argument. */
+/* On a bound queue a body may look like the wake-up message of a run. It is an
+ * argument if there is no run with that id, or if that run has other
+ * arguments. */
 VIRTUAL_BENCH_TEST(a_wake_up_without_its_run_is_an_argument)
 {
     const char *id = workbench_put(bench, BENCH_BOUND, MESSAGE("nowhere"));
@@ -1359,7 +1375,8 @@ VIRTUAL_BENCH_TEST(a_wake_up_without_its_run_is_an_argument)
     assert_int_equal(service.result.succeeded, 2);
 }
 
-/* Queue "work" is bound to job archive-user since its messages were put. */
+/* Binds queue "work" to job archive-user, as an edit of the configuration may
+ * while the queue has messages. */
 static void bind_to_another_job(struct workbench *bench, struct job both[2])
 {
     both[0] = both[1] = bench->job;
@@ -1369,7 +1386,8 @@ static void bind_to_another_job(struct workbench *bench, struct job both[2])
     bench->queues[1].job = &both[0];
 }
 
-/* Each was an argument of archive-user, so that its run had no message. */
+/* The bodies were once read as arguments of archive-user, so that the runs
+ * which they name had no message. */
 VIRTUAL_BENCH_TEST(a_queue_that_is_bound_since_wakes_the_runs_of_its_messages)
 {
     static const char *const bodies[] = {MESSAGE("r1"),
@@ -1391,8 +1409,10 @@ VIRTUAL_BENCH_TEST(a_queue_that_is_bound_since_wakes_the_runs_of_its_messages)
         workbench_listed(bench, "archive-user", LEDGER_INDEX_ENDED), 0);
 }
 
-/* Queue "work" was bound when its messages were put. Their runs, no orphans
- * yet, stayed queued, and nothing but a pass ten minutes later found them. */
+/* The messages were put while queue "work" was bound. Their bodies are
+ * arguments, and their ids are those of the runs. The messages used to be
+ * poisoned, and the runs stayed queued until they were found as orphans, ten
+ * minutes later. */
 VIRTUAL_BENCH_TEST(
     a_queue_that_is_bound_no_more_wakes_the_runs_of_its_arguments)
 {
@@ -1401,7 +1421,7 @@ VIRTUAL_BENCH_TEST(
         bool is_woken;
     } cases[] = {
         {"Football", true}, {"Rm9vdGJhbGw=", true},
-        {"Tennis", false}, /* another argument is no message of the run */
+        {"Tennis", false}, /* another argument than that of the run */
     };
 
     for (size_t i = 0; TEST_EACH(i, cases); i++) {
@@ -1429,7 +1449,7 @@ VIRTUAL_BENCH_TEST(a_message_of_another_job_without_a_run_is_an_argument)
     expect_state(bench, "nowhere", "none");
 }
 
-/* ---- a job that is not configured any more ---- */
+/* ---- a job that is no longer in the configuration ---- */
 
 static void leave_run_of_gone_job(
     struct workbench *bench, enum ledger_state run_state)
@@ -1448,7 +1468,8 @@ static bool gone_job_waits(struct workbench *bench)
     return strcmp(workbench_state(bench, "gone-job", "r1"), "waiting") == 0;
 }
 
-/* A newer version's, or none that can be read. */
+/* Writes run r1 of job gone-job, in this format and with this State (NULL:
+ * without). */
 static void write_run_of_gone_job(
     struct workbench *bench, int32_t format, const char *state_text)
 {
@@ -1464,8 +1485,9 @@ static void write_run_of_gone_job(
     arena_done(&arena);
 }
 
-/* What is on BENCH_BOUND is done, and the ledger is not seen to again, as after
- * an outage. So many messages of queue `work` are left, or poisoned. */
+/* Fails unless the worker executes the message on BENCH_BOUND without an
+ * outage: after one it would create the ledger and the queues again. Then queue
+ * `work` must have `left` messages, and its poison queue `poisoned`. */
 static void goes_on(struct workbench *bench, int64_t left, int64_t poisoned)
 {
     bench->queues[1].job = NULL;
@@ -1474,12 +1496,14 @@ static void goes_on(struct workbench *bench, int64_t left, int64_t poisoned)
     workbench_put(bench, BENCH_BOUND, MESSAGE("r1"));
     workbench_wait(bench, first_succeeded);
     stop();
-    assert_int_equal(bench->calls[BENCH_CREATE], 5); /* four of queues */
+    /* One request for the ledger's table, and one for each of four queues. */
+    assert_int_equal(bench->calls[BENCH_CREATE], 5);
     assert_int_equal(service.result.poisoned, poisoned);
     expect_messages(bench, left, poisoned);
 }
 
-/* It was an outage of the ledger, every five seconds, for all queues. */
+/* Such a run was once taken for an outage of the ledger, every five seconds,
+ * which stopped all queues. */
 VIRTUAL_BENCH_TEST(a_newer_run_of_a_removed_job_delays_no_other)
 {
     write_run_of_gone_job(bench, 99, "queued");
@@ -1488,7 +1512,8 @@ VIRTUAL_BENCH_TEST(a_newer_run_of_a_removed_job_delays_no_other)
     assert_string_equal(workbench_state(bench, "gone-job", "r1"), "queued");
 }
 
-/* As many properties as the service takes, none of them the lease's. */
+/* Writes a run with as many properties as an entity may have, so that no lease
+ * can be stored. */
 static void write_full_run(struct workbench *bench, const char *job)
 {
     struct entity entity;
@@ -1506,7 +1531,7 @@ static void write_full_run(struct workbench *bench, const char *job)
     arena_done(&arena);
 }
 
-/* It was an outage of the ledger too, every five seconds. */
+/* Such a run was once taken for an outage of the ledger, every five seconds. */
 VIRTUAL_BENCH_TEST(a_run_that_cannot_be_stored_delays_no_other)
 {
     static const char *const JOBS[] = {JOB, "gone-job"};
@@ -1525,7 +1550,8 @@ VIRTUAL_BENCH_TEST(a_run_that_cannot_be_stored_delays_no_other)
         assert_string_equal(workbench_state(bench, JOBS[i], "full"), "queued");
 }
 
-/* One refusal in ten is no outage: messages are taken all the time. */
+/* If the ledger refuses few requests as busy, that is no outage: messages are
+ * received all the time. */
 VIRTUAL_BENCH_TEST(a_run_whose_ledger_is_busy_delays_no_other)
 {
     workbench_meets(bench, BENCH_BATCH, 1, 2, BENCH_THROTTLE);
@@ -1548,14 +1574,15 @@ VIRTUAL_BENCH_TEST(a_message_for_what_is_no_run_is_poisoned)
     goes_on(bench, 0, 1);
 }
 
-/* No run can have such a name: the ledger is not asked. */
+/* No run can have such a job name, so the worker does not read the ledger. */
 VIRTUAL_BENCH_TEST(a_message_of_a_job_that_no_ledger_can_name_is_poisoned)
 {
     workbench_put(bench, BENCH_QUEUE, "{\"job\":\"gone/job\",\"id\":\"r1\"}");
     goes_on(bench, 0, 1);
 }
 
-/* Deleted, or rights that are missing: the message comes again. */
+/* The poison queue may be deleted, or the worker may lack rights: the message
+ * is received again later. */
 VIRTUAL_BENCH_TEST(a_poison_queue_that_takes_nothing_delays_no_other)
 {
     workbench_put(bench, BENCH_QUEUE, "not json");
@@ -1563,7 +1590,8 @@ VIRTUAL_BENCH_TEST(a_poison_queue_that_takes_nothing_delays_no_other)
     goes_on(bench, 1, 0);
 }
 
-/* After 5, 10, 15 ... s: at 0, 5, 15, 30, 50, 75 and 105 s. */
+/* The worker tries again after 5, 10, 15 ... s, which is at 0, 5, 15, 30, 50,
+ * 75 and 105 s. */
 VIRTUAL_BENCH_TEST(a_message_that_cannot_be_poisoned_comes_ever_later)
 {
     workbench_put(bench, BENCH_QUEUE, "not json");
@@ -1586,7 +1614,9 @@ VIRTUAL_BENCH_TEST(a_paused_run_of_a_removed_job_needs_no_message)
     assert_string_equal(workbench_state(bench, "gone-job", "r1"), "paused");
 }
 
-/* Held, with a message; paused, without one: the drain names them and ends. */
+/* The first run waits for the definition of its job and has a message; the
+ * second one is paused and has none. The drain counts both as left, and
+ * ends. */
 BENCH_TEST(a_drain_does_not_wait_for_what_is_held_or_paused)
 {
     leave_run_of_gone_job(bench, LEDGER_QUEUED);
@@ -1610,8 +1640,8 @@ BENCH_TEST(a_run_of_a_removed_job_that_has_ended_holds_no_message)
     assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
 }
 
-/* It is no channel of that name, and says nothing of a run with other
- * arguments. */
+/* The body is the wake-up message of a run, not the name of a channel. With
+ * other arguments it would not be that message. */
 BENCH_TEST(a_bound_queue_holds_the_wake_up_of_a_removed_job)
 {
     struct ledger_run *run;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Enqueue, cancel, retry, drop. */
+/* The commands of operators: enqueue, cancel, retry, drop, pause, resume,
+ * finish. */
 #include "tests/support/test.h"
 #include "tests/support/virtual_platform.h"
 #include "tests/support/workbench.h"
@@ -22,9 +23,9 @@ static struct slice names[] = {{"channel", 7}};
 static struct slice football[] = {{"Football", 8}};
 static struct slice tennis[] = {{"Tennis", 6}};
 
-/* ---- commands, of run r1 where no other is named ---- */
+/* ---- commands, for run r1 unless they name another run ---- */
 
-/* What the last command has said. */
+/* The error text and results of the last command. */
 static struct err err;
 static char new_id[QUEUE_ID_MAX + 1];
 static struct ledger_run *before;
@@ -133,7 +134,7 @@ static enum tw_err drop(struct workbench *bench)
     return control_drop(bench->store, slice_of(JOB), slice_of("r1"), &err);
 }
 
-/* The last command's outcome, and what it says. */
+/* Fails unless a command had this outcome, and its error text is `text`. */
 static void expect_said(
     enum tw_err outcome, enum tw_err wanted, const char *text)
 {
@@ -141,7 +142,8 @@ static void expect_said(
     assert_string_equal(err.text, text);
 }
 
-/* The same: only a part of what it says. */
+/* Fails unless a command had this outcome, and its error text contains
+ * `part`. */
 static void expect_named(
     enum tw_err outcome, enum tw_err wanted, const char *part)
 {
@@ -161,7 +163,7 @@ static void store_run(struct workbench *bench, struct ledger_run *run)
     assert_ok(workbench_store_run(bench, run));
 }
 
-/* Write the run in a state, as somebody else would. */
+/* Writes run r1 in this state, as a worker or another command does. */
 static void set_state(struct workbench *bench, enum ledger_state state)
 {
     struct ledger_run *run = read_run(bench);
@@ -182,7 +184,8 @@ static int64_t copies(struct workbench *bench)
     return workbench_count(bench, BENCH_QUEUE "-poison");
 }
 
-/* What run r1 is in the ledger, and how many messages both queues have. */
+/* Fails unless run r1 is in `state` and both queues together have `count`
+ * messages. */
 static void expect_left(
     struct workbench *bench, const char *state, int64_t count)
 {
@@ -201,7 +204,8 @@ static void expect_hidden(struct workbench *bench, const char *queue)
     messages_done(&taken);
 }
 
-/* The next message of the queue is of that run and has that argument. */
+/* Receives the next message of queue `work`; fails unless it names run `id` and
+ * has the argument `value`. */
 static void expect_message(
     struct workbench *bench, const char *id, struct slice value)
 {
@@ -251,7 +255,7 @@ VIRTUAL_BENCH_TEST(on_a_bound_queue_the_body_is_the_argument)
     assert_string_equal(workbench_state(bench, JOB, new_id), "queued");
 }
 
-/* U+FFFF: XML, in which a queue carries texts, has no such character. */
+/* U+FFFF is no character of XML, and a queue sends texts as XML. */
 static struct slice noncharacter[] = {{"a\xef\xbf\xbf", 4}};
 
 VIRTUAL_BENCH_TEST(a_text_that_no_queue_carries_is_put_as_base64)
@@ -268,7 +272,8 @@ VIRTUAL_BENCH_TEST(a_text_that_no_queue_carries_is_put_as_base64)
     expect_message(bench, "r1", noncharacter[0]);
 }
 
-/* Base64 would be another argument. */
+/* The queue is bound as plain text, so base64 would be read as another
+ * argument. */
 VIRTUAL_BENCH_TEST(an_argument_that_no_queue_carries_is_refused)
 {
     struct control_enqueue order = what(bench, 1, noncharacter, NULL);
@@ -304,7 +309,7 @@ VIRTUAL_BENCH_TEST(an_open_id_is_rung_again_and_another_one_is_not)
     expect_left(bench, "cancelled", 2);
 }
 
-/* A worker would receive the message, and leave the run as it is. */
+/* No message is put: a worker would receive it and leave the run as it is. */
 VIRTUAL_BENCH_TEST(an_id_that_is_paused_or_being_cancelled_is_not_rung)
 {
     struct ledger_run *run;
@@ -331,7 +336,7 @@ VIRTUAL_BENCH_TEST(a_delay_hides_message_and_run)
     assert_true(run->resumes_ticks == run->requested_ticks + 300 * TICKS_PER_S);
 }
 
-/* Pruning must know of every message that may come after the run's end. */
+/* Pruning must know when the last message of a run can still be received. */
 VIRTUAL_BENCH_TEST(the_ledger_knows_how_long_a_message_is_hidden)
 {
     struct ledger_run *run;
@@ -366,7 +371,7 @@ VIRTUAL_BENCH_TEST(cancel_says_what_it_met)
 
 /* ---- retry and drop ---- */
 
-/* A run that has failed, with its copy in the poison queue. */
+/* Stores run r1 as failed, with the copy of its message in the poison queue. */
 static void leave_failed(struct workbench *bench)
 {
     struct ledger_run *run = workbench_football(bench, "r1");
@@ -386,7 +391,7 @@ static void leave_failed(struct workbench *bench)
     run->finished_ticks = TICKS_1970 + 99;
     run->poison_id = put.list[0].id;
     run->poison_receipt = put.list[0].pop_receipt;
-    run->ending = slice_of("5 failed no"); /* an older version has kept it */
+    run->ending = slice_of("5 failed no"); /* left by an older version */
     store_run(bench, run);
     messages_done(&put);
 }
@@ -405,7 +410,7 @@ VIRTUAL_BENCH_TEST(retry_keeps_checkpoint_and_time_of_request)
     assert_int_equal(run->error.len, 0);
     assert_int_equal(run->epoch, 5);
     assert_int_equal(run->ending.len, 0);
-    assert_true(run->poison_id.len > 0); /* known, as one that is no copy now */
+    assert_true(run->poison_id.len > 0); /* shows that the run was retried */
     assert_true(run->finished_ticks == 0);
     assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 1);
     workbench_consume(bench, BENCH_QUEUE,
@@ -413,7 +418,8 @@ VIRTUAL_BENCH_TEST(retry_keeps_checkpoint_and_time_of_request)
     assert_int_equal(copies(bench), 1);
 }
 
-/* Rule A4: a retry may come within 30 s of the crash. */
+/* Rule A4: `retry` may come less than 30 s after the crash, while requests of
+ * the former attempt may still arrive. */
 VIRTUAL_BENCH_TEST(retry_keeps_that_the_last_owner_crashed)
 {
     static const int32_t SILENT[] = {0, 1, 7};
@@ -430,7 +436,8 @@ VIRTUAL_BENCH_TEST(retry_keeps_that_the_last_owner_crashed)
     }
 }
 
-/* What would be deleted now is not what was accepted when the run began. */
+/* The run may now delete other entities than those whose deletion was accepted
+ * when it began. */
 VIRTUAL_BENCH_TEST(retry_accepts_no_deletes)
 {
     struct ledger_run *run;
@@ -443,8 +450,8 @@ VIRTUAL_BENCH_TEST(retry_accepts_no_deletes)
     assert_false(read_run(bench)->accept_deletes);
 }
 
-/* Does run r1 accept deletes when it receives a message of that time that says
- * so? */
+/* Does run r1 accept deletes after it has received a message that was put at
+ * inserted_ticks and accepts them? */
 static bool accepts_deletes_of(struct workbench *bench, int64_t inserted_ticks)
 {
     const struct lease_message message = {
@@ -466,7 +473,8 @@ static bool accepts_deletes_of(struct workbench *bench, int64_t inserted_ticks)
     return accepts;
 }
 
-/* The message was hidden while the run was executed. */
+/* The message was put before `retry`, and was hidden while the run was
+ * executed. */
 VIRTUAL_BENCH_TEST(a_message_sent_before_retry_accepts_no_deletes)
 {
     int64_t sent_ticks = platform_wall_ticks();
@@ -479,7 +487,8 @@ VIRTUAL_BENCH_TEST(a_message_sent_before_retry_accepts_no_deletes)
     assert_true(accepts_deletes_of(bench, platform_wall_ticks()));
 }
 
-/* Only `run` can execute the run. Cancelled, it needs the copy no more. */
+/* Only the command `run` can execute the run, so the copy stays. If the run is
+ * cancelled, the copy is deleted. */
 VIRTUAL_BENCH_TEST(a_retried_run_that_no_queue_serves_keeps_its_copy)
 {
     leave_failed(bench);
@@ -506,7 +515,8 @@ VIRTUAL_BENCH_TEST(drop_takes_the_copy_and_leaves_the_reason)
     assert_int_equal(run->poison_id.len, 0);
 }
 
-/* It was said to be dropped, and the next retry of all ran it. */
+/* `drop` used to report success, but the next `retry` of all failed runs
+ * executed the run. */
 VIRTUAL_BENCH_TEST(what_was_dropped_is_neither_retried_nor_dropped_again)
 {
     static const char SAYS[] = "run delete-channel/r1 is cancelled";
@@ -518,8 +528,8 @@ VIRTUAL_BENCH_TEST(what_was_dropped_is_neither_retried_nor_dropped_again)
     assert_int_equal(messages(bench), 0);
 }
 
-/* The ledger had forgotten a copy that was still in the poison queue, where
- * nothing would ever take it away. */
+/* The ledger used to forget the copy, which stayed in the poison queue for
+ * ever. */
 VIRTUAL_BENCH_TEST(a_drop_that_is_cut_off_can_be_asked_for_again)
 {
     static const enum bench_call FAILING[] = {BENCH_DELETE, BENCH_BATCH};
@@ -537,8 +547,8 @@ VIRTUAL_BENCH_TEST(a_drop_that_is_cut_off_can_be_asked_for_again)
 
 /* ---- refused messages ---- */
 
-/* A message of queue "work" with that text is poisoned, of job as far as that
- * could be told. id gets its id. */
+/* Poisons a message of queue "work" with this text. job: the job that could be
+ * read from it, or LEDGER_UNREADABLE. id: is set to the message's id. */
 static void poison(struct workbench *bench, const char *job, const char *text,
     int64_t inserted_s, char id[QUEUE_ID_MAX + 1])
 {
@@ -560,8 +570,9 @@ static void poison(struct workbench *bench, const char *job, const char *text,
 #define CHANNEL_MESSAGE "{\"job\":\"delete-channel\",\"args\":" ARGS
 #define JSON_BODY CHANNEL_MESSAGE "}"
 
-/* Its request became one of now, so that a parent that was made since went;
- * and another run, so that one that had been done was done again. */
+/* The message once became a new request with a new id. So it also deleted a
+ * parent that was created after the first request, and repeated a run that had
+ * succeeded. */
 VIRTUAL_BENCH_TEST(a_retried_message_is_still_the_same_request)
 {
     char id[QUEUE_ID_MAX + 1], *expected;
@@ -593,7 +604,7 @@ VIRTUAL_BENCH_TEST(a_poisoned_message_that_comes_again_only_goes)
     messages_done(&taken);
 }
 
-/* ---- what the store says on the way ---- */
+/* ---- responses of the store to a command ---- */
 
 VIRTUAL_BENCH_TEST(where_no_ledger_can_be_made_nothing_is_enqueued)
 {
@@ -610,7 +621,7 @@ VIRTUAL_BENCH_TEST(a_queue_that_cannot_be_made_is_said)
     assert_int_equal(bench->calls[BENCH_PUT], 1);
 }
 
-/* Made or not: it may be made again. */
+/* If the outcome of creating a queue is unknown, it is created again. */
 VIRTUAL_BENCH_TEST(a_queue_whose_making_had_no_answer_is_made_again)
 {
     static const struct {
@@ -628,7 +639,8 @@ VIRTUAL_BENCH_TEST(a_queue_whose_making_had_no_answer_is_made_again)
     }
 }
 
-/* It had been told that it is refused, and a worker found its entity. */
+/* The command used to fail and to leave the run in the ledger, so that a worker
+ * executed it. */
 VIRTUAL_BENCH_TEST(what_is_refused_is_not_in_the_ledger)
 {
     workbench_meets(bench, BENCH_PUT, 1, 1, BENCH_REFUSE);
@@ -641,12 +653,13 @@ VIRTUAL_BENCH_TEST(what_is_refused_is_not_in_the_ledger)
     expect_left(bench, "queued", 1);
 }
 
-/* A later try that was certainly not made says nothing about the first one. */
+/* The second request was certainly not carried out, but the first one may have
+ * put the message. */
 VIRTUAL_BENCH_TEST(what_one_try_may_have_put_stays_in_the_ledger)
 {
     static const struct {
         enum bench_fault later;
-        int messages; /* of this and the cases before */
+        int messages; /* in the queue after this case */
     } CASES[] = {{BENCH_FAIL, 1}, {BENCH_REFUSE, 2}, {BENCH_LOSE_ANSWER, 5}};
 
     workbench_make_queue(bench, BENCH_QUEUE);
@@ -660,7 +673,8 @@ VIRTUAL_BENCH_TEST(what_one_try_may_have_put_stays_in_the_ledger)
     }
 }
 
-/* Two messages of one id are one run; on a bound queue they are two. */
+/* Two messages with one id are one run. On a bound queue each message is a run,
+ * so the message is put only once. */
 VIRTUAL_BENCH_TEST(a_message_that_names_its_run_is_put_again)
 {
     workbench_meets(bench, BENCH_PUT, 2, 2, BENCH_LOSE_ANSWER);
@@ -673,7 +687,8 @@ VIRTUAL_BENCH_TEST(a_message_that_names_its_run_is_put_again)
     assert_int_equal(workbench_count(bench, BENCH_BOUND), 2);
 }
 
-/* A service that is busy is there: a front end need not try again itself. */
+/* If the service responds that it is busy, the command waits, and the front end
+ * need not repeat it. */
 VIRTUAL_BENCH_TEST(enqueue_waits_where_it_is_throttled)
 {
     static const enum bench_call BUSY[] = {BENCH_GET, BENCH_BATCH, BENCH_PUT};
@@ -688,7 +703,8 @@ VIRTUAL_BENCH_TEST(enqueue_waits_where_it_is_throttled)
     expect_left(bench, "cancelled", 1);
 }
 
-/* The command ends soon, and has written nothing. */
+/* Fails unless the command ends within 3 s without a response, and has written
+ * nothing. */
 static void expect_no_response(
     struct workbench *bench, enum tw_err (*command)(struct workbench *bench))
 {
@@ -700,13 +716,14 @@ static void expect_no_response(
     assert_int_equal(bench->calls[BENCH_BATCH], 0);
 }
 
-/* A closed port, or an address that is wrong: a person is told soon. */
+/* The port is closed or the address is wrong: the operator learns it soon. */
 VIRTUAL_BENCH_TEST(where_nothing_responds_it_is_said_within_three_seconds)
 {
     expect_no_response(bench, cancel);
 }
 
-/* Our own clock may be behind: the parent would pass for a new one. */
+/* The time of the request must come from the service. If this machine's clock
+ * were slow, the parent would look as if it was created after the request. */
 VIRTUAL_BENCH_TEST(without_the_service_s_clock_nothing_is_enqueued)
 {
     expect_no_response(bench, enqueue);
@@ -758,9 +775,9 @@ VIRTUAL_BENCH_TEST(a_bound_queue_s_entity_comes_after_its_message)
     assert_int_equal(enqueue_bound(bench), TW_REFUSED);
 }
 
-/* ---- somebody else is faster ---- */
+/* ---- another command or worker writes first ---- */
 
-/* Before the next request of a sort the run gets a state. */
+/* Sets the state of run r1 before the next request of this kind. */
 static struct {
     enum bench_call call;
     enum ledger_state state;
@@ -782,7 +799,7 @@ static void somebody_sets(struct workbench *bench, enum ledger_state state,
     bench->between = be_faster;
 }
 
-/* The same state, but not our write. */
+/* The run is cancelled, but by another command. */
 VIRTUAL_BENCH_TEST(another_s_cancel_is_not_taken_for_ours)
 {
     assert_ok(enqueue(bench));
@@ -792,7 +809,7 @@ VIRTUAL_BENCH_TEST(another_s_cancel_is_not_taken_for_ours)
         cancel(bench), TW_CONFLICT, "run delete-channel/r1 is cancelled");
 }
 
-/* The other one may have failed before it put its message. */
+/* The other `retry` may fail before it puts its message. */
 VIRTUAL_BENCH_TEST(of_two_retries_at_once_each_puts_a_message)
 {
     leave_failed(bench);
@@ -802,7 +819,7 @@ VIRTUAL_BENCH_TEST(of_two_retries_at_once_each_puts_a_message)
     assert_int_equal(copies(bench), 1);
 }
 
-/* Another retry was first, and its run has ended. */
+/* Another `retry` was first, and the run has succeeded since. */
 VIRTUAL_BENCH_TEST(a_run_that_succeeded_meanwhile_is_not_retried)
 {
     leave_failed(bench);
@@ -822,7 +839,7 @@ VIRTUAL_BENCH_TEST(a_run_that_is_retried_meanwhile_is_not_dropped)
 
 /* ---- what is retried or dropped, and what is not ---- */
 
-/* A failed copy is not retried as a delete. */
+/* A failed copy must not be retried as a delete. */
 VIRTUAL_BENCH_TEST(a_failed_run_of_another_kind_is_not_retried)
 {
     struct ledger_run *run;
@@ -837,7 +854,7 @@ VIRTUAL_BENCH_TEST(a_failed_run_of_another_kind_is_not_retried)
     assert_int_equal(copies(bench), 2);
 }
 
-/* Until then its copy stays. */
+/* The copy stays until the message is put. */
 VIRTUAL_BENCH_TEST(a_retry_that_put_no_message_is_repeated)
 {
     leave_failed(bench);
@@ -859,7 +876,8 @@ VIRTUAL_BENCH_TEST(a_queued_run_that_never_failed_is_not_retried)
     expect_left(bench, "queued", 1);
 }
 
-/* A run as the ledger may have it: fields of the copy are missing. */
+/* Stores a run with some of the fields of its copy only, as the ledger may have
+ * it. */
 static void leave_without_copy(struct workbench *bench, const char *queue,
     const char *poison_id, const char *args)
 {
@@ -890,7 +908,8 @@ VIRTUAL_BENCH_TEST(what_is_not_poisoned_is_not_dropped)
 VIRTUAL_BENCH_TEST(an_unreadable_message_without_its_copy_is_left_as_it_is)
 {
     leave_without_copy(bench, BENCH_QUEUE, "an-id", "");
-    assert_int_equal(retry(bench), TW_NOT_FOUND); /* no such queue */
+    assert_int_equal(retry(bench), TW_NOT_FOUND); /* the poison queue does not
+                                                     exist */
     workbench_put(bench, BENCH_QUEUE "-poison", "another's");
     expect_named(retry(bench), TW_INVALID,
         "is not among the first 32 messages of queue work-poison");
@@ -913,7 +932,7 @@ VIRTUAL_BENCH_TEST(an_unreadable_message_that_cannot_be_put_back_stays)
     expect_left(bench, "cancelled", 1);
 }
 
-/* Its queue was renamed in the configuration. */
+/* The queue of the message was renamed in the configuration. */
 VIRTUAL_BENCH_TEST(an_unreadable_message_is_put_back_where_a_worker_is)
 {
     const char *id = workbench_put(bench, "former-poison", JSON_BODY);
@@ -943,9 +962,10 @@ VIRTUAL_BENCH_TEST(
     expect_left(bench, "poisoned", 0);
 }
 
-/* ---- a refused message whose queue is bound differently since ---- */
+/* ---- refused messages of a queue that is bound differently now ---- */
 
-/* How a queue is bound. */
+/* How a queue is bound: not at all, to JOB as text or as base64, to another
+ * job. */
 enum bound { FREE, CHANNEL_TEXT, CHANNEL_BASE64, OTHER };
 
 static void bind_queue(
@@ -959,20 +979,23 @@ static void bind_queue(
 
 struct rebinding {
     const char *name;
-    enum bound was;        /* queue "work" when the message was refused */
-    enum bound now, other; /* queues "work" and "channels" at the retry */
-    const char *job;       /* whose entity the message got; NULL: "-" */
+    enum bound was;        /* of queue "work" when the message was refused */
+    enum bound now, other; /* of queues "work" and "channels" at the retry */
+    const char *job;       /* the job under which the ledger has the message;
+                              NULL: "-" */
     const char *body;
-    const char *to;   /* where the message is then; NULL: it stays */
-    const char *said; /* with to: its text; else a part of the reason */
-    bool former;      /* the entity is of a version without Binding */
+    const char *to;   /* queue of the message after the retry; NULL: the poison
+                         queue */
+    const char *said; /* text of the message if `to` is set, else a part of the
+                         error */
+    bool former;      /* written by a version without Binding */
 };
 
 #define RETOLD_AT CHANNEL_MESSAGE ",\"at\":\"1970-01-01T00:00:05.0000000Z\"}"
 #define JSON_BASE64                                                            \
     "eyJqb2IiOiJkZWxldGUtY2hhbm5lbCIsImFyZ3MiOnsiY2hhbm5lbCI6IkZv"             \
     "b3RiYWxsIn19"
-/* The arguments of a run that a refused argument becomes. */
+/* The arguments of a run, if `text` is its argument. */
 #define ARGUMENT(text) "{\"channel\":\"" text "\"}"
 #define JSON_BODY_AS_ARGUMENT                                                  \
     ARGUMENT("{\\\"job\\\":\\\"delete-channel\\\",\\\"args\\\":{"              \
@@ -983,7 +1006,8 @@ struct rebinding {
 #define AS_BASE64 "was bound to job delete-channel with encoding base64"
 
 static const struct rebinding rebindings[] = {
-    /* A run with the id of its entity would be cancelled already. */
+    /* The entity of the refused message has its id as a cancelled run, so the
+     * new message gets no id. */
     {"JSON, its queue is as before", FREE, FREE, CHANNEL_TEXT, JOB, JSON_BODY,
         BENCH_QUEUE, RETOLD_AT, false},
     {"JSON, its queue is bound now", FREE, OTHER, FREE, JOB, JSON_BODY,
@@ -1039,7 +1063,7 @@ static const struct rebinding rebindings[] = {
         true},
 };
 
-/* A message of queue "work" is refused. */
+/* Puts a message into queue "work" and poisons it as refused. */
 static void leave_refused(struct workbench *bench,
     const struct rebinding *rebinding, char id[QUEUE_ID_MAX + 1])
 {
@@ -1054,8 +1078,8 @@ static void leave_refused(struct workbench *bench,
     store_run(bench, run);
 }
 
-/* The entity of a refused argument is the run now, requested when its message
- * was put. */
+/* Fails unless the refused message is now a queued run, with the time at which
+ * the message was put as its RequestedAt. */
 static void expect_run(struct workbench *bench, const char *id,
     const char *args, struct slice text)
 {
@@ -1120,7 +1144,8 @@ VIRTUAL_BENCH_TEST(a_refused_message_is_only_read_again_as_it_was_read)
 
 /* ---- pause, resume, finish ---- */
 
-/* A run of that state, with an owner whose lease is live (or not). */
+/* Returns run r1 in this state, without storing it. live: its lease is valid,
+ * else it has expired. */
 static struct ledger_run *new_run(struct workbench *bench,
     enum ledger_state run_state, const char *waits_for, bool live)
 {
@@ -1149,7 +1174,7 @@ static void leave_paused(struct workbench *bench)
     leave_run(bench, LEDGER_PAUSED, "", false);
 }
 
-/* It has a live owner. */
+/* Stores run r1 with an owner whose lease is valid. */
 static void leave_running(struct workbench *bench)
 {
     leave_run(bench, LEDGER_RUNNING, "", true);
@@ -1160,7 +1185,8 @@ static void leave_between_rounds(struct workbench *bench)
     leave_run(bench, LEDGER_WAITING, LEDGER_WAITS_FOR_ROUND, false);
 }
 
-/* A run that an attempt held, because the job's definition had changed. */
+/* Stores run r1 as an attempt leaves it that finds another definition of the
+ * job. */
 static void leave_held(struct workbench *bench, bool accepts_deletes)
 {
     struct ledger_run *run =
@@ -1171,7 +1197,7 @@ static void leave_held(struct workbench *bench, bool accepts_deletes)
     store_run(bench, run);
 }
 
-/* A run of a queue that is not served any more. */
+/* Stores run r1 with a queue that is no longer in the configuration. */
 static void strand_run(struct workbench *bench, enum ledger_state run_state,
     const char *waits_for, bool live)
 {
@@ -1186,7 +1212,8 @@ static void expect_control(struct workbench *bench, const char *control)
     assert_true(slice_is(read_run(bench)->control, control));
 }
 
-/* The run in that state, and what it is bound to. */
+/* Fails unless run r1 is in `state` and bound to `definition`. Returns the
+ * run. */
 static struct ledger_run *expect_bound(
     struct workbench *bench, enum ledger_state state, const char *definition)
 {
@@ -1197,7 +1224,8 @@ static struct ledger_run *expect_bound(
     return run;
 }
 
-/* `resume` said "is waiting", and the parent stayed half deleted. */
+/* `resume` used to say only "is waiting", and the cascade was never
+ * completed. */
 VIRTUAL_BENCH_TEST(a_run_of_a_renamed_queue_is_moved)
 {
     struct ledger_run *run;
@@ -1212,8 +1240,8 @@ VIRTUAL_BENCH_TEST(a_run_of_a_renamed_queue_is_moved)
     assert_true(run->resumes_ticks > platform_wall_ticks());
     assert_true(run->message_until_ticks >= run->resumes_ticks);
     assert_int_equal(workbench_count(bench, BENCH_BOUND), 1);
-    expect_hidden(bench, BENCH_BOUND); /* until the run continues */
-    /* On its new queue it waits as any other run. */
+    expect_hidden(bench, BENCH_BOUND); /* until ResumesAt */
+    /* Now the run waits as any other run of this queue. */
     expect_named(resume(bench), TW_CONFLICT, "is waiting");
     assert_null(resumed.moved_to);
 }
@@ -1271,7 +1299,7 @@ VIRTUAL_BENCH_TEST(the_owner_of_a_live_lease_is_asked)
     assert_ok(cancel(bench));
     assert_true(asked);
     expect_control(bench, "cancel");
-    /* To be cancelled is more than to be paused. */
+    /* A request to cancel is not replaced by a request to pause. */
     assert_int_equal(pause_run(bench), TW_CONFLICT);
     expect_control(bench, "cancel");
 }
@@ -1289,7 +1317,8 @@ VIRTUAL_BENCH_TEST(without_a_live_lease_it_is_done_at_once)
     assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_ENDED), 1);
 }
 
-/* After a night its rate would be a part of what it is. */
+/* If the time of a pause were counted as work, the rate of the run would look
+ * too low. */
 VIRTUAL_BENCH_TEST(the_time_of_a_pause_is_not_that_of_the_work)
 {
     struct ledger_run *run = new_run(bench, LEDGER_PAUSED, "", false);
@@ -1300,7 +1329,8 @@ VIRTUAL_BENCH_TEST(the_time_of_a_pause_is_not_that_of_the_work)
     store_run(bench, run);
     assert_ok(resume(bench));
     assert_in_range(read_run(bench)->idle_s, 406, 408);
-    /* The time in the queue is added, and the time of the pause not again. */
+    /* The time in the queue is added, and that of the pause is not added a
+     * second time. */
     virtual_sleep(50000);
     assert_ok(pause_run(bench));
     assert_in_range(read_run(bench)->idle_s, 456, 459);
@@ -1335,14 +1365,15 @@ VIRTUAL_BENCH_TEST(a_run_that_was_to_begin_later_still_does_after_resume)
     }
     expect_hidden(bench, BENCH_QUEUE);
     assert_int_equal(messages(bench), 5);
-    /* Its time comes while it is paused. */
+    /* ResumesAt passes while the run is paused. */
     assert_ok(pause_run(bench));
     virtual_sleep(300000);
     assert_ok(resume(bench));
     assert_true(read_run(bench)->resumes_ticks == 0);
 }
 
-/* A worker is to complete a load of it before (move). */
+/* A worker must complete a load of this run (a move) before the run is
+ * cancelled. */
 VIRTUAL_BENCH_TEST(a_queued_run_that_is_being_cancelled_is_not_resumed)
 {
     struct ledger_run *run = workbench_football(bench, "r1");
@@ -1356,7 +1387,7 @@ VIRTUAL_BENCH_TEST(a_queued_run_that_is_being_cancelled_is_not_resumed)
     assert_int_equal(messages(bench), 0);
 }
 
-/* A worker has taken the run before the command was repeated. */
+/* A worker has begun an attempt before the command is repeated. */
 VIRTUAL_BENCH_TEST(resume_of_a_run_at_work_changes_nothing)
 {
     leave_running(bench);
@@ -1396,8 +1427,8 @@ VIRTUAL_BENCH_TEST(a_pause_that_was_not_seen_yet_is_taken_back)
     assert_int_equal(messages(bench), 0);
 }
 
-/* The owner was killed before it saw the pause: nothing acts on it until the
- * run is taken over, and `resume` is the last word. */
+/* The owner was killed before it read the request to pause. The next owner
+ * would obey it, but `resume` came later and removes it. */
 VIRTUAL_BENCH_TEST(a_pause_that_a_dead_owner_never_saw_is_taken_back)
 {
     struct ledger_run *run;
@@ -1417,7 +1448,7 @@ VIRTUAL_BENCH_TEST(a_pause_that_a_dead_owner_never_saw_is_taken_back)
     assert_ok(resume(bench));
     expect_control(bench, "");
     expect_left(bench, "running", 1);
-    assert_ok(resume(bench)); /* as if no message was put */
+    assert_ok(resume(bench)); /* the first `resume` may have put no message */
     assert_int_equal(messages(bench), 2);
 }
 
@@ -1425,7 +1456,7 @@ VIRTUAL_BENCH_TEST(resume_accepts_a_changed_definition)
 {
     struct ledger_run *run;
 
-    leave_held(bench, true); /* under the former definition */
+    leave_held(bench, true); /* accepted under the former definition */
     memcpy(bench->job.hash, OTHER_HASH, 16);
     assert_ok(resume(bench));
     assert_true(resumed.accepts);
@@ -1436,7 +1467,8 @@ VIRTUAL_BENCH_TEST(resume_accepts_a_changed_definition)
     assert_int_equal(messages(bench), 1);
 }
 
-/* The message was hidden while the run was held. */
+/* The message was put under the former definition, and was hidden while the run
+ * waited. */
 VIRTUAL_BENCH_TEST(
     a_message_sent_under_the_former_definition_accepts_no_deletes)
 {
@@ -1452,8 +1484,8 @@ VIRTUAL_BENCH_TEST(
     assert_true(accepts_deletes_of(bench, platform_wall_ticks()));
 }
 
-/* A worker that has not read the restored definition yet would carry out the
- * other one. */
+/* If `resume` accepted the offered definition here, a worker that has not read
+ * the restored one yet would carry out the other one. */
 VIRTUAL_BENCH_TEST(resume_under_a_restored_definition_accepts_nothing)
 {
     leave_held(bench, false);
@@ -1462,7 +1494,8 @@ VIRTUAL_BENCH_TEST(resume_under_a_restored_definition_accepts_nothing)
     (void)expect_bound(bench, LEDGER_QUEUED, "!" OTHER_HASH ":" HASH);
 }
 
-/* The person has not read yet that the job would delete something else. */
+/* No attempt has told the operator yet that the job would now delete other
+ * entities. */
 VIRTUAL_BENCH_TEST(resume_of_a_paused_run_accepts_no_changed_definition)
 {
     memcpy(bench->job.hash, OTHER_HASH, 16);
@@ -1475,7 +1508,8 @@ VIRTUAL_BENCH_TEST(resume_of_a_paused_run_accepts_no_changed_definition)
     }
 }
 
-/* Whether the definition has changed is not known here. */
+/* A variable of the job is not set here, so it is unknown whether the
+ * definition has changed. */
 VIRTUAL_BENCH_TEST(resume_says_nothing_of_a_job_with_an_unset_variable)
 {
     memcpy(bench->job.hash, OTHER_HASH, 16);
@@ -1485,7 +1519,7 @@ VIRTUAL_BENCH_TEST(resume_says_nothing_of_a_job_with_an_unset_variable)
     assert_false(resumed.will_be_held);
 }
 
-/* Else `run` would say that `resume` is needed, and `resume` that `run` is. */
+/* Otherwise `run` would ask for `resume`, and `resume` would ask for `run`. */
 VIRTUAL_BENCH_TEST(a_definition_is_accepted_also_if_no_queue_serves_the_run)
 {
     struct ledger_run *run;
@@ -1498,7 +1532,7 @@ VIRTUAL_BENCH_TEST(a_definition_is_accepted_also_if_no_queue_serves_the_run)
     run = expect_bound(bench, LEDGER_WAITING, "?" OTHER_HASH ":" HASH);
     assert_true(run->resumes_ticks == 0);
 
-    run->state = LEDGER_PAUSED; /* `run` has refused it */
+    run->state = LEDGER_PAUSED; /* as after `run` has refused the definition */
     run->definition = slice_of("!" OTHER_HASH ":" HASH);
     store_run(bench, run);
     assert_int_equal(resume(bench), TW_NOT_FOUND);
@@ -1507,7 +1541,8 @@ VIRTUAL_BENCH_TEST(a_definition_is_accepted_also_if_no_queue_serves_the_run)
     assert_int_equal(messages(bench), 0);
 }
 
-/* Leave a failed run that began under another definition. */
+/* Stores run r1 as failed and bound to `definition`, while the job has another
+ * one now. */
 static void leave_changed(struct workbench *bench, const char *definition)
 {
     struct ledger_run *run;
@@ -1535,7 +1570,7 @@ VIRTUAL_BENCH_TEST(retry_of_many_leaves_a_run_whose_definition_has_changed)
         "restore it, or accept the new one with `poison retry r1`");
     assert_true(retried.changed);
     expect_left(bench, "failed", 0);
-    memcpy(bench->job.hash, HASH, 16); /* restored */
+    memcpy(bench->job.hash, HASH, 16); /* the definition is restored */
     assert_ok(retry_of_many(bench));
     assert_false(retried.changed);
 }
@@ -1549,7 +1584,8 @@ VIRTUAL_BENCH_TEST(retry_of_many_takes_a_run_to_whose_job_rules_were_added)
     (void)expect_bound(bench, LEDGER_QUEUED, HASH "/aaaaaaaaaaaaaaaa");
 }
 
-/* The worker, which has the variable, holds the run if it has changed. */
+/* Whether the definition has changed is unknown here. A worker that has the
+ * variable knows it; if the definition has changed, the run waits. */
 VIRTUAL_BENCH_TEST(retry_accepts_nothing_if_a_variable_is_not_set)
 {
     bench->job.unset = "MONTH";
@@ -1582,13 +1618,14 @@ VIRTUAL_BENCH_TEST(finish_wakes_a_run_between_its_rounds)
     assert_string_equal(finishing, "makes its last round and ends");
 }
 
-/* `finish` said of each that it makes its last rounds and ends. */
+/* `finish` used to say of all these runs only that they make their last rounds
+ * and end. */
 VIRTUAL_BENCH_TEST(finish_says_what_must_happen_before)
 {
     static const struct {
         enum ledger_state state;
         const char *waits_for, *control, *error, *says;
-        int messages; /* that were put by this and the cases before */
+        int messages; /* number of messages put up to this case */
     } cases[] = {
         {LEDGER_QUEUED, "", "", "",
             "is queued: once a worker takes it, it makes", 0},
@@ -1636,7 +1673,7 @@ VIRTUAL_BENCH_TEST(where_no_queue_serves_it_finish_names_the_command)
         finishing, "start `tableward run delete-channel --id r1`: it makes"));
 }
 
-/* Its own message lies where no worker receives it. */
+/* `finish` puts no message for it. */
 VIRTUAL_BENCH_TEST(finish_refuses_a_run_of_another_kind)
 {
     struct ledger_run *run =
@@ -1682,14 +1719,14 @@ VIRTUAL_BENCH_TEST(what_is_not_there_is_not_found)
     assert_ok(control_reopen(bench->store, slice_of(JOB), &err));
 }
 
-/* ---- what the store says on the way: each in a world of its own ---- */
+/* ---- responses of the store to a command: a new store for each case ---- */
 
 static void leave_queued(struct workbench *bench)
 {
     assert_ok(enqueue(bench));
 }
 
-/* It waits on a queue that is not served any more. */
+/* Stores a run that waits on a queue that is no longer in the configuration. */
 static void leave_stranded(struct workbench *bench)
 {
     strand_run(bench, LEDGER_WAITING, LEDGER_WAITS_FOR_SETTLE, false);
@@ -1697,12 +1734,13 @@ static void leave_stranded(struct workbench *bench)
 
 static const struct meeting {
     const char *name;
-    void (*leave)(struct workbench *bench); /* NULL: no run */
+    void (*leave)(struct workbench *bench); /* stores the run; NULL: there is
+                                               none */
     enum tw_err (*command)(struct workbench *bench);
-    struct bench_fate fates[2]; /* numbered from the command on */
+    struct bench_fate fates[2]; /* the n of a request counts from the command */
     enum tw_err outcome;
-    const char *says;  /* NULL: nothing */
-    const char *state; /* of the run afterwards */
+    const char *says;  /* the error text; NULL: not checked */
+    const char *state; /* of the run after the command */
     int messages, copies;
 } MEETINGS[] = {
     {"a ledger that is missing is made", NULL, enqueue,

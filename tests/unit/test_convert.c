@@ -49,13 +49,13 @@ static const char NO_BASE64[] = "an Edm.String that is not base64";
 static const char NO_WORD[] = "an Edm.String that is neither true nor false";
 #define BEYOND(from, to) "an Edm." from " beyond the range of an Edm." to
 
-/* JSON, with single quotes. */
+/* A value and what it becomes, as JSON with single quotes. */
 struct value {
     const char *json, *becomes;
 };
 
-/* Each of the values becomes what it says; said: what it loses, "" for an exact
- * conversion. */
+/* Converts the values; fails unless each becomes its `becomes`. said: what the
+ * conversion loses, "" for an exact one. */
 static void convert_all(enum edm_type from, enum edm_type to,
     const struct value *values, size_t count, const char *said)
 {
@@ -98,8 +98,8 @@ static void refuse_all(enum edm_type from, enum edm_type to,
     }
 }
 
-/* EXACT: the pairs of values become one another without a loss. LOSSY: what
- * they lose is said. NEVER: why such values cannot be converted. */
+/* EXACT: converts values without a loss. LOSSY: said names what is lost. NEVER:
+ * said is the reason why such values cannot be converted. */
 #define LOSSY(said, from, to, ...)                                             \
     do {                                                                       \
         static const struct value values[] = {__VA_ARGS__};                    \
@@ -366,7 +366,7 @@ SCRATCH_TEST(a_malformed_property_is_refused)
         GUID, STRING, "'7'");
 }
 
-/* ---- long ones ---- */
+/* ---- long values ---- */
 
 static struct property long_one(enum edm_type type, char c, size_t len)
 {
@@ -377,7 +377,8 @@ static struct property long_one(enum edm_type type, char c, size_t len)
     return (struct property){slice_of(NAME), type, {json, len + 2}};
 }
 
-/* from becomes *ret. */
+/* Converts `from` to *ret; fails unless the worth of the conversion is
+ * `worth`. */
 static void converts(const struct property *from, enum edm_type to,
     enum convert_worth worth, struct property *ret)
 {
@@ -467,7 +468,7 @@ SCRATCH_TEST(a_text_becomes_a_property_without_any_loss)
 
 static uint64_t seed;
 
-/* Marsaglia's xorshift64. */
+/* Returns a random number, by Marsaglia's xorshift64. */
 static uint64_t draw(void)
 {
     seed ^= seed << 13;
@@ -597,7 +598,7 @@ static struct property draw_property(enum edm_type type)
     return entity.properties[0];
 }
 
-/* The store must read the same value from the JSON of property. */
+/* Fails unless the store reads the same value from the JSON of `property`. */
 static void assert_stored(const struct property *property)
 {
     struct entity entity = {.property_count = 1}, read;
@@ -616,7 +617,8 @@ static void assert_stored(const struct property *property)
     buf_done(&json);
 }
 
-/* A text may come back in another spelling with the same meaning. */
+/* Fails unless `there`, the exact conversion of `from`, is converted back to
+ * `from`. A text may come back in another spelling with the same meaning. */
 static void assert_comes_back(
     const struct property *from, const struct property *there)
 {
@@ -631,7 +633,8 @@ static void assert_comes_back(
     }
 }
 
-/* After a lossy conversion another value comes back. */
+/* Fails if `there`, a lossy conversion of `from`, is converted back to `from`
+ * exactly. */
 static void assert_is_lost(
     const struct property *from, const struct property *there)
 {
@@ -643,7 +646,8 @@ static void assert_is_lost(
         assert_false(property_equal(from, &back));
 }
 
-/* *ret: the worth of the conversion. */
+/* Converts a value and checks whether it can be converted back. Returns the
+ * worth of the first conversion. */
 static enum convert_worth go_there_and_back(
     const struct property *from, enum edm_type to)
 {
@@ -664,8 +668,8 @@ static enum convert_worth go_there_and_back(
     return worth;
 }
 
-/* The table is right: a conversion marked as exact loses nothing, one marked as
- * lossy loses something of some values. */
+/* The table in the code is right: a conversion that it calls exact loses
+ * nothing, and one that it calls lossy loses something of some values. */
 SCRATCH_TEST(what_is_exact_comes_back_the_same)
 {
     const char *wanted = getenv("CONVERT_SEED");
@@ -730,9 +734,9 @@ SCRATCH_TEST(no_double_has_a_digit_too_many)
     }
 }
 
-/* ---- the table for people ---- */
+/* ---- the table in the documentation ---- */
 
-/* "Int64" of "Edm.Int64". */
+/* Returns "Int64" for "Edm.Int64". */
 static const char *short_name(enum edm_type type)
 {
     return edm_type_name(type) + strlen("Edm.");

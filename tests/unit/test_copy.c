@@ -60,7 +60,7 @@ static int set_up_shoe(void **state)
 }
 
 #define FIXTURE_TEST(name) TEST_IN(name, set_up, scene_end)
-/* Shoe a has size 1. */
+/* A test that begins with one source, shoe a of size 1. */
 #define SHOE_TEST(name) TEST_IN(name, set_up_shoe, scene_end)
 
 static const char *number(unsigned i)
@@ -96,7 +96,7 @@ static void succeeds(const char *job)
     scene_run(job, "", RUN_SUCCEEDED);
 }
 
-/* A run succeeds, and the table has these keys. */
+/* Makes a run that must succeed; fails unless the table then has these keys. */
 static void leaves(const char *job, const char *table, const char *keys)
 {
     succeeds(job);
@@ -117,7 +117,7 @@ static void check_written(int64_t written, int64_t deleted)
     assert_int_equal(h.deleted, deleted);
 }
 
-/* ---- what a run does ---- */
+/* ---- entities that a run copies ---- */
 
 SHOE_TEST(each_source_gets_its_copy)
 {
@@ -426,7 +426,8 @@ FIXTURE_TEST(a_copy_with_the_keys_of_its_source_is_refused)
 
 /* ---- C6: too many deletes ---- */
 
-/* Makes the copies of so many sources, some of which go then. */
+/* Puts `count` sources and copies them; then deletes the sources from number
+ * `from` to `below` - 1. */
 static void copy_and_remove(unsigned count, unsigned from, unsigned below)
 {
     many_shoes(count);
@@ -434,7 +435,8 @@ static void copy_and_remove(unsigned count, unsigned from, unsigned below)
     remove_shoes(from, below);
 }
 
-/* What a dry run says of a refusal is what the run says. */
+/* Fails unless a dry run says that the run would be refused with this text;
+ * NULL: that it would not be refused. */
 static void estimate_says(const char *job, const char *refused)
 {
     struct job_estimate estimate;
@@ -468,7 +470,8 @@ FIXTURE_TEST(a_tenth_of_the_copies_is_not_deleted_without_consent)
     assert_int_equal(hosted_count(&h, "BySize"), 199);
 }
 
-/* One of the destinations does not exist yet: a dry run creates none. */
+/* One of the destinations does not exist yet, and a dry run does not create
+ * it. */
 FIXTURE_TEST(a_dry_run_with_a_new_destination_says_what_needs_consent)
 {
     many_shoes(200);
@@ -482,8 +485,8 @@ FIXTURE_TEST(a_dry_run_with_a_new_destination_says_what_needs_consent)
     estimate_says("two", "150 of 200 copies have no source and");
 }
 
-/* The acceptance was for ever: months later a following run deleted every copy,
- * because its sources had vanished. */
+/* The acceptance used to last for ever: months later a following run deleted
+ * every copy, because all sources had disappeared. */
 FIXTURE_TEST(deletes_are_accepted_for_one_round)
 {
     copy_and_remove(300, 0, 110);
@@ -560,7 +563,7 @@ FIXTURE_TEST(other_key_templates_of_one_entry_need_consent)
     assert_int_equal(hosted_count(&h, "BySize"), 240);
 }
 
-/* ---- C7: the tables ---- */
+/* ---- C7: tables ---- */
 
 FIXTURE_TEST(a_missing_table_of_sources_fails_the_run)
 {
@@ -569,9 +572,9 @@ FIXTURE_TEST(a_missing_table_of_sources_fails_the_run)
     assert_false(h.written > 0 || h.deleted > 0);
 }
 
-/* ---- A5: following ---- */
+/* ---- A5: runs that follow ---- */
 
-/* A following run has copied shoe a. */
+/* Begins a following run, which copies shoe a. */
 static void follow(void)
 {
     scene_new_run();

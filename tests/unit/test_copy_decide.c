@@ -86,8 +86,8 @@ static void touch_copy_and_refuse_sources(struct hosted *callbacks)
 
 /* ---- a copy that is to be deleted ---- */
 
-/* The source of the copy a/1 does not exist any more. Calls what() before the
- * delete of the copy is carried out. */
+/* Copies, deletes source a/1, and makes a run that must end as `end`. what() is
+ * called before the run deletes the copy of that source. */
 static void before_the_delete(void (*what)(struct hosted *h), enum run_end end)
 {
     run("c", RUN_SUCCEEDED);
@@ -99,9 +99,10 @@ static void before_the_delete(void (*what)(struct hosted *h), enum run_end end)
 
 static const struct delete_case {
     const char *name;
-    const char *source;    /* of the copy, which is back; NULL: it is not */
-    const char *from, *to; /* a text of the copy, and what it becomes; NULL:
-                              the whole copy */
+    const char *source;    /* properties of the source, which is put again;
+                              NULL: it is not */
+    const char *from, *to; /* text of the copy that is replaced by `to`; NULL:
+                              `to` replaces all properties */
     bool stays;
     enum run_end end;
 } delete_cases[] = {

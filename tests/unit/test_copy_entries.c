@@ -36,7 +36,7 @@ struct list {
     int count;
 };
 
-/* Source i has K equal to i at first. */
+/* Puts source i with K = `k` and T = `text`. */
 static void put_source(int i, int k, const char *text, bool replaces)
 {
     char row_key[16], properties[64];
@@ -117,7 +117,8 @@ static void refused(const char *part)
 
 /* ---- the application ---- */
 
-/* Source 0 stays, 1 is changed, 2 is deleted, 3 gets other keys. */
+/* Changes sources: 0 stays, 1 gets another text, 2 is deleted, 3 gets other
+ * keys. */
 static void change_sources(void)
 {
     put_source(1, 1, "new", true);
@@ -125,9 +126,10 @@ static void change_sources(void)
     put_source(3, 7, "old", true);
 }
 
-/* ---- the oracle ---- */
+/* ---- what a run must leave ---- */
 
-/* The copy of source i by an entry is as before, or after, change_sources(). */
+/* Fails unless the copy of source i by this entry is as before, or after,
+ * change_sources(). */
 static void check_copy(int entry, int i, bool after)
 {
     char partition_key[16], row_key[16], text[32];
@@ -140,7 +142,7 @@ static void check_copy(int entry, int i, bool after)
     scene_check_has(CATALOGUE[entry].table, partition_key, row_key, text);
 }
 
-/* The number of copies in both tables is `wanted`. */
+/* Fails unless both tables together have `wanted` copies. */
 static void check_count(unsigned wanted)
 {
     unsigned count = hosted_count(&h, "One") + hosted_count(&h, "Two");
@@ -150,7 +152,8 @@ static void check_count(unsigned wanted)
             hosted_dump(&h, "One"), hosted_dump(&h, "Two"));
 }
 
-/* Copies of entries that `after` does not have, in tables that it has. */
+/* Returns the number of copies that were made by entries which `after` does not
+ * have, in tables which it has. */
 static int64_t former_of(const struct list *before, const struct list *after)
 {
     int64_t count = 0;
@@ -162,8 +165,8 @@ static int64_t former_of(const struct list *before, const struct list *after)
     return count;
 }
 
-/* After a run that may delete: exactly the copies of the present entries, and
- * in the tables that `to:` no longer names all that was there. */
+/* Checks a run that could delete: it must leave exactly the copies of the
+ * present entries, and all copies in the tables that `to:` no longer names. */
 static void check_done(const struct list *before, const struct list *after)
 {
     unsigned count = 0;
@@ -180,7 +183,8 @@ static void check_done(const struct list *before, const struct list *after)
                 check_copy(e, i, !abandoned);
                 count++;
             }
-        /* Copies of the sources 1 and 3 by an entry that stays. */
+        /* If the entry stays, only the copies of sources 1 and 3 are
+         * written. */
         written += abandoned ? 0 : has(before, e) ? 2 : SOURCES - 1;
     }
     check_count(count);
@@ -200,7 +204,7 @@ static void check_refused(const struct list *before, const struct list *after)
 
 /* ---- every edit of `to:` ---- */
 
-/* All lists of entries that can stand together. */
+/* All lists of entries that `to:` may have. */
 static const struct list LISTS[] = {{{0}, 1}, {{1}, 1}, {{2}, 1}, {{3}, 1},
     {{0, 1}, 2}, {{0, 2}, 2}, {{1, 0}, 2}, {{1, 2}, 2}, {{1, 3}, 2},
     {{2, 0}, 2}, {{2, 1}, 2}, {{2, 3}, 2}, {{3, 1}, 2}, {{3, 2}, 2}};
@@ -226,7 +230,8 @@ static void check_edit(const struct list *before, const struct list *after,
     }
 }
 
-/* Each edit has one on_conflict: the three give the same result. */
+/* Each edit is tested with one value of on_conflict, because all three give the
+ * same result. */
 TEST(every_edit_of_to_is_done_or_refused)
 {
     static const char *const CONFLICTS[] = {"fail", "skip", "replace"};
@@ -422,13 +427,14 @@ FIXTURE_TEST(a_dry_run_counts_former_copies)
 
 /* ---- index rows of another account ---- */
 
-/* No range and no filter keeps the index rows from being read as sources. */
+/* Loads a job whose `from:` has no range and no filter, so that it could read
+ * the index rows as sources. */
 static void load_index(const char *on_conflict)
 {
     load_to("{table: Blogs, row_key: \"i_{K}\"}", on_conflict);
 }
 
-/* Leaves rows that the job has written while the store was another account. */
+/* Leaves index rows that the job wrote while the store was another account. */
 static void restore(const char *on_conflict)
 {
     const char *identity = h.store->capabilities.identity;
@@ -487,7 +493,7 @@ FIXTURE_TEST(an_edited_restored_index_row_is_written_again)
     check_row("i_0", "\"T\":\"old\"");
 }
 
-/* Perhaps the source is in a file that was not imported. */
+/* The source may be in a file that was not imported. */
 FIXTURE_TEST(a_restored_index_row_without_its_source_needs_consent)
 {
     restore("replace");
@@ -535,8 +541,9 @@ FIXTURE_TEST(restored_index_rows_of_another_job_stay)
     check_row("i_0", "another-account");
 }
 
-/* A job that copies A.Blogs to this Blogs: its copies name the table Blogs
- * twice, of two accounts. They are sources of the jobs of this account. */
+/* Another account has a job that copies A.Blogs to this Blogs. Its copies name
+ * the table Blogs twice, in two accounts. They are sources of the jobs of this
+ * account. */
 FIXTURE_TEST(copies_from_a_table_of_that_name_are_sources)
 {
     struct operation operation = {.type = OPERATION_INSERT};

@@ -12,8 +12,8 @@
  * the application deleted or overwrote it, or the job may replace it. After a
  * last, undisturbed run the copies match their sources.
  *
- *   TABLEWARD_SEEDS=5000  that many storms instead of the everyday number
- *   TABLEWARD_SEED=17     only that storm
+ *   TABLEWARD_SEEDS=5000  number of storms, instead of the default
+ *   TABLEWARD_SEED=17     only the storm with this seed
  */
 #include "tests/support/storm.h"
 #include "tests/support/test.h"
@@ -38,7 +38,7 @@
 #define ATTEMPTS_MAX 200
 #define STORMY_ATTEMPTS 20
 
-/* The last write of the application at these keys. */
+/* What the application last wrote at these keys. */
 enum cell_kind {
     SOURCE,  /* never touched by the job */
     FOREIGN, /* a foreign entity: touched only by `replace` */
@@ -53,7 +53,7 @@ struct cell {
     const char *table;
     struct keys at;
     enum cell_kind kind;
-    const char *value; /* of the property V; "": deleted */
+    const char *value; /* value of the property V; "": the entity is deleted */
 };
 
 enum shape { OTHER_TABLE, INDEX, TWO, SHAPES };
@@ -130,7 +130,7 @@ static bool send(
     return store_batch(s->h.store, &exchange, &batch, &result) == TW_OK;
 }
 
-/* "": there is none. */
+/* Returns a property as a text; "": the entity does not have it. */
 static const char *text_of(
     struct storm *s, const struct entity *entity, const char *name)
 {
@@ -182,7 +182,7 @@ static void delete_entity(struct storm *s, const char *table, struct keys at)
         set_cell(s, table, at, SOURCE, "");
 }
 
-/* ---- where copies are ---- */
+/* ---- keys of sources and copies ---- */
 
 static struct keys source_keys(struct storm *s, unsigned number)
 {
@@ -199,7 +199,7 @@ static const char *some_size(struct storm *s, uint64_t *dice)
     return arena_format(&s->arena, "%u", 1 + storm_roll(dice, SIZES)).at;
 }
 
-/* The keys of the copy of a source with that size. */
+/* Returns the keys of the copy of a source with this size. */
 static struct keys copy_keys(
     struct storm *s, unsigned entry, struct keys source, const char *size)
 {
@@ -215,7 +215,7 @@ static unsigned entries_of(const struct storm *s)
     return s->shape == TWO ? 2 : 1;
 }
 
-/* The keys of the copy of a random source. */
+/* Returns the keys of the copy of a random source. */
 static struct keys some_copy(struct storm *s, uint64_t *dice)
 {
     struct keys source = some_source(s, dice);
@@ -453,13 +453,13 @@ static void judge_cells(struct storm *s, const char *when)
     }
 }
 
-/* The Size of the source that is stored now; "": none is stored. */
+/* Returns the Size of the stored source; "": the source does not exist. */
 static const char *size_now(struct storm *s, unsigned number)
 {
     return read_text(s, "Shoes", source_keys(s, number), "Size");
 }
 
-/* How many sources have a copy at these keys? */
+/* Returns how many sources have a copy at these keys. */
 static unsigned claims(struct storm *s, struct keys at)
 {
     unsigned count = 0;

@@ -30,7 +30,7 @@ static struct hosted h;
 static struct faulty faulty;
 static struct store *stores[2];
 
-/* The fault at batch number n, counted from 0. */
+/* The fault of the batches number batch_from to batch_below - 1, from 0. */
 static enum fault batch_fault;
 static unsigned batch_from, batch_below;
 /* Called before each batch. */
@@ -97,10 +97,10 @@ static int set_up_shoe(void **state)
 }
 
 #define FIXTURE_TEST(name) TEST_IN(name, set_up, tear_down)
-/* Shoe a has size 1. */
+/* A test that begins with one source, shoe a of size 1. */
 #define SHOE_TEST(name) TEST_IN(name, set_up_shoe, tear_down)
 
-/* Sources k00000, k00001, ... of so many sizes. */
+/* Puts `count` sources k00000, k00001, ... with sizes below `sizes`. */
 static void many_shoes(int count, int sizes)
 {
     for (int i = 0; i < count; i++) {
@@ -194,7 +194,8 @@ FAULTY_CHOICE(refuse_one_scan)
                                                               : FAULT_NONE;
 }
 
-/* Each page in turn, up to those that count the sources behind. */
+/* Each page is refused in one attempt, also those that count the sources
+ * behind. */
 SHOE_TEST(a_page_that_is_refused_ends_the_attempt)
 {
     enum run_end end = RUN_OUTAGE;
@@ -216,7 +217,8 @@ SHOE_TEST(a_page_that_is_refused_ends_the_attempt)
     assert_true(refused_scan > 3);
 }
 
-/* A round that reads only newer sources would not find that (rule A1). */
+/* A round that reads only newer sources would not find the deleted copy (rule
+ * A1). */
 SHOE_TEST(a_copy_that_somebody_deletes_meanwhile_is_made_again)
 {
     succeeds("by-size");
@@ -229,8 +231,8 @@ SHOE_TEST(a_copy_that_somebody_deletes_meanwhile_is_made_again)
 
 /* ---- A4: late requests ---- */
 
-/* The attempt sends inserts that arrive late, and does not succeed. Then its
- * source goes. */
+/* Makes an attempt that does not succeed and whose inserts arrive late; then
+ * deletes the source. */
 static void leave_late_inserts(unsigned batches)
 {
     batch_fault = FAULT_LATE;
@@ -282,8 +284,8 @@ SHOE_TEST(nothing_is_waited_for_if_every_outcome_is_known)
 {
     int64_t took_ms = STORE_LATE_REQUEST_MS;
 
-    /* STORE_LATE_REQUEST_MS lasts 0.3 s in this test. The machine may be that
-     * slow once, but not in each of ten tries. */
+    /* STORE_LATE_REQUEST_MS lasts 0.3 s in this test. A slow machine may take
+     * longer once, but not in each of ten tries. */
     for (int i = 0; i < 10 && took_ms >= STORE_LATE_REQUEST_MS; i++) {
         int64_t began_ms = platform_boot_ms();
         char id[8];
@@ -314,8 +316,9 @@ FIXTURE_TEST(a_run_that_is_stopped_everywhere_ends_all_the_same)
     assert_int_equal(hosted_count(&h, "BySize"), 30);
 }
 
-/* A comparison exists in memory only. After several interruptions the round
- * runs without a comparison, with checkpoints. */
+/* A round keeps its comparison in memory only, so an interrupted round begins
+ * again. After several interruptions it runs without a comparison, with
+ * checkpoints. */
 SHOE_TEST(a_comparison_that_never_completes_is_done_without)
 {
     shoe("b", 2);
@@ -337,8 +340,8 @@ SHOE_TEST(a_comparison_that_never_completes_is_done_without)
     check_copies("5/a ");
 }
 
-/* The number in the key after which the checkpoint resumes; -1: the checkpoint
- * has no key. */
+/* Returns the number in the key after which the checkpoint resumes; -1: the
+ * checkpoint has no key. */
 static int resumes_at(const char *checkpoint)
 {
     struct rounds rounds;
@@ -440,7 +443,8 @@ static void use_alias(struct alias *alias, bool hides_probe)
     hosted_load(&h, ALIASES);
 }
 
-/* A source that would be its own copy stays as it is. */
+/* Makes an attempt in which two stores are one account. The attempt must fail,
+ * and the source, which would be its own copy, must stay as it is. */
 static void fails_by_alias(bool hides_probe)
 {
     const char *was = hosted_json(&h, "Shoes", "p", "a");
@@ -495,7 +499,7 @@ FIXTURE_TEST(an_entity_with_its_sources_etag_is_never_deleted)
     assert_true(hosted_has(&h, "Shoes", "p", "a"));
 }
 
-/* ---- C7: the table of the sources goes ---- */
+/* ---- C7: the table of the sources is deleted ---- */
 
 struct vanishing {
     struct interposed outer;
@@ -547,9 +551,10 @@ SHOE_TEST(a_table_that_vanishes_deletes_no_copy)
     }
 }
 
-/* ---- what it costs ---- */
+/* ---- number of requests ---- */
 
-/* A run that succeeds; returns how many such calls it made. */
+/* Makes a run that must succeed; returns how many calls of this type it
+ * made. */
 static unsigned calls_of_run(const char *id, enum store_call call)
 {
     unsigned before = faulty_calls(&faulty, call);

@@ -38,7 +38,7 @@ static void done(struct bench *b)
     arena_done(&b->arena);
 }
 
-/* Stamps the copy; returns what is read of it. */
+/* Writes TablewardSource of the copy; returns what is read from it. */
 static struct source stamp(struct bench *b)
 {
     struct source is;

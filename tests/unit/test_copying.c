@@ -52,7 +52,7 @@ static struct yaml_node *yaml_of(struct bench *b, const char *text)
     return node;
 }
 
-/* text: the map of `properties:`. */
+/* Loads `text`, the map of `properties:`; returns false if it has errors. */
 static bool load_shape(struct bench *b, const char *text)
 {
     bool good = copying_load_shape(
@@ -62,7 +62,7 @@ static bool load_shape(struct bench *b, const char *text)
     return good;
 }
 
-/* shape: the map of `properties:` in one line, or NULL. */
+/* Sets the target. shape: the map of `properties:` in one line, or NULL. */
 static void target_of(struct bench *b, const char *partition_key,
     const char *row_key, const char *shape)
 {
@@ -76,7 +76,7 @@ static void target_of(struct bench *b, const char *partition_key,
     }
 }
 
-/* properties: as the service's JSON, without the braces. */
+/* Returns an entity. properties: as the service's JSON, without the braces. */
 static struct entity entity_of(struct bench *b, const char *partition_key,
     const char *row_key, const char *etag, const char *properties)
 {

@@ -70,7 +70,8 @@ TEST(hmac_is_the_published_one)
         if (len > 0)
             memcpy(copy, vectors[i].key.at, len);
         key = crypto_hmac_key_new((struct slice){len > 0 ? copy : NULL, len});
-        memset(copy, 0, sizeof(copy)); /* the key has a copy of its own */
+        memset(copy, 0, sizeof(copy)); /* the key does not need these bytes any
+                                          more */
         for (int twice = 0; twice < 2; twice++) {
             crypto_hmac(key, vectors[i].data, digest);
             assert_digest(digest, vectors[i].digest);

@@ -36,7 +36,8 @@ SCRATCH_TEST(a_quoted_cell_may_contain_newlines)
     assert_int_equal(csv_line(&csv, slice_of("e\"\"\",f")), CSV_WHOLE);
 }
 
-/* wanted: the fields, each followed by |. */
+/* Fails unless the record is read as `wanted`: its fields, each followed by
+ * |. */
 static void assert_split(const char *record, const char *wanted)
 {
     size_t count;
