@@ -213,14 +213,14 @@ TEST(all_callers_wait_for_the_one_first_request)
     }
 }
 
-/* No call fails, and only the first one waits. */
+/* No call fails, and only the first call waits for the server. */
 TEST(a_caller_has_a_valid_token_at_any_time)
 {
     static const struct {
         const char *name;
         struct scene plan;
-        unsigned waited;      /* calls */
-        unsigned least, most; /* requests to the server */
+        unsigned waited;      /* number of calls that waited */
+        unsigned least, most; /* limits of the number of requests */
     } cases[] = {
         {"a token of an hour",
             {.server = {.lifetime_ms = HOUR, .takes_ms = 2 * S},
@@ -258,7 +258,7 @@ TEST(a_caller_has_a_valid_token_at_any_time)
     }
 }
 
-/* A request is due every 40 minutes. */
+/* A token lasts an hour, so a new one is requested every 40 minutes. */
 TEST(a_token_is_renewed_when_a_third_of_its_lifetime_is_left)
 {
     static const struct scene plan = {

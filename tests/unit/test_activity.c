@@ -165,7 +165,8 @@ FIXTURE_TEST(a_held_run_that_does_not_come_back_is_forgotten)
     assert_int_equal(held(activity, "cloud", "store"), 1);
 }
 
-/* A worker of a newer version may have written any cause. */
+/* A run may have a cause that was written by a newer version of the worker.
+ * Such a cause is not counted under its own name. */
 FIXTURE_TEST(causes_are_of_a_bounded_set)
 {
     hold(activity, "a", "main", "Football", platform_boot_ms());

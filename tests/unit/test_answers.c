@@ -15,7 +15,7 @@ static struct platform_cond changed;
 static unsigned begun, calls; /* calls of count() that began, and that ended */
 static bool closed;           /* count() waits */
 
-static struct answers *answers; /* of the test */
+static struct answers *answers; /* of the test that runs */
 static struct buf body;
 static unsigned status;
 
@@ -100,8 +100,8 @@ static int tear_down(void **state)
 
 #define ANSWERS_TEST(name) TEST_IN(name, set_up, tear_down)
 
-/* Nor does a question whose answer is found in no time keep the thread of the
- * HTTP server. */
+/* Even if the answer takes no time, the thread of the HTTP server does not wait
+ * for it. */
 ANSWERS_TEST(nobody_waits_for_an_answer)
 {
     begin(LONG_MS, LONG_MS);

@@ -334,8 +334,8 @@ OPEN_TEST(a_run_that_archives_nothing_leaves_no_folder)
     assert_int_not_equal(access(s.job, F_OK), 0);
 }
 
-/* A link would let everybody who may write to the folder redirect the entities
- * to any place. */
+/* Fails unless the run refuses to archive through this link. A link would let
+ * everybody who may write to the folder redirect the entities to any place. */
 static void expect_refused_link(const char *link)
 {
     const char *elsewhere = path_of(s.parent, "elsewhere");

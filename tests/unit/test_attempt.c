@@ -1761,7 +1761,7 @@ VIRTUAL_BENCH_TEST(a_table_job_waits_for_its_turn)
     assert_int_equal(run->state, LEDGER_WAITING);
     assert_true(slice_is(run->waits_for, LEDGER_WAITS_FOR_TURN));
     assert_true(run->waits_since_ticks > 0);
-    assert_int_equal(run->definition.len, 0); /* not bound yet */
+    assert_int_equal(run->definition.len, 0); /* unbound: it has not begun */
     assert_non_null(strstr(run->error.at, "run delete-channel/r1 has table "
                                           "Blogs and is waiting for settle"));
     assert_int_equal(bench->attempts, 1);

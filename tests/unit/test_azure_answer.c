@@ -137,7 +137,7 @@ TEST(a_status_says_what_may_have_happened)
     assert_contains(answer_advice(403, ""), "clock");
 }
 
-/* Once a lease was computed from the last possible date: the sum was no valid
+/* A lease used to be computed from the last possible date: the sum was no valid
  * time, and writing it ended the worker. */
 TEST(a_date_that_no_clock_shows_is_none)
 {

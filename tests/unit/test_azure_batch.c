@@ -16,7 +16,7 @@ static const struct batch_style storage = {
     .changeset_id = CHANGESET_ID,
 };
 
-/* One operation of each type, with RowKeys 0 to 3. */
+/* Makes one operation of each type, with RowKeys 0 to 3. */
 static void fill(struct operation operations[4], struct arena *arena)
 {
     static const char *const row_keys[] = {"0", "1", "it's", "3"};
@@ -217,7 +217,8 @@ TEST(answer_is_read_with_lf_junk_and_no_end)
     assert_true(slice_is(parts[1].etag, "e2"));
 }
 
-/* Two parts, of which the second one is an error: no service sends that. */
+/* The response has two parts, and the second one is an error. No service sends
+ * such a response. */
 TEST(a_success_beside_a_failure_makes_no_sense)
 {
     static const struct batch_part mixed[] = {

@@ -17,8 +17,8 @@
 #include "worker/store/azure/http.h"
 #include "worker/store/deadline.h"
 
-/* This test uses real time, and the machine may be paused for seconds. Without
- * its limit, a call would wait longer than this. */
+/* This test uses real time, and the machine may be paused for seconds. A call
+ * that does not keep its time limit waits longer than this. */
 #define LONG_MS 15000
 
 #define STEPS(...)                                                             \
@@ -39,7 +39,8 @@ struct bench {
     char url[64], peer[64];
     size_t max_answer_bytes;
     unsigned asks_at_most; /* gives_up() returns true at this call; 0: never */
-    unsigned asks, comes;  /* calls of gives_up(); those with comes */
+    unsigned asks, comes;  /* number of calls of gives_up(), and of those in
+                              which `comes` is true */
 };
 
 static void bench_open(
@@ -207,8 +208,8 @@ WIRE_TEST(answer_is_read_whole)
     bench_end(bench, 2);
 }
 
-/* A response came twice: the second copy would be read as the response to the
- * next request, and so on for all later ones. */
+/* The server sends a response twice. The second copy would be read as the
+ * response to the next request, and so on for all later ones. */
 WIRE_TEST(answer_to_another_request_is_none)
 {
     static const char others[] = "HTTP/1.1 200 OK\r\nx-id: other\r\n"
@@ -288,7 +289,8 @@ TEST(answer_cut_off_anywhere_is_unknown)
     for (size_t len = 1; len < strlen(ok); len += 7)
         check_step(
             (struct script_step){SCRIPT_LAST, ok, len}, TW_UNKNOWN, "sent to");
-    /* Every length up to the line end that ends the last chunk. */
+    /* The response is cut off at lengths up to the line end that ends the last
+     * chunk. */
     for (size_t len = 1; len < strlen(chunked) - 4; len += 7)
         check_step((struct script_step){SCRIPT_LAST, chunked, len}, TW_UNKNOWN,
             "sent to");
@@ -384,7 +386,7 @@ WIRE_TEST(silence_is_unknown_after_the_deadline)
     assert_non_null(strstr(bench->err.text, "no answer came in time"));
     assert_in_range(platform_boot_ms() - begun_ms,
         DEADLINE_REQUEST_MIN_MS - 100,
-        LONG_MS); /* libcurl's millisecond begins before ours */
+        LONG_MS); /* -100: libcurl rounds times differently */
     bench_end(bench, 1);
 }
 

@@ -113,7 +113,7 @@ TEST(at_most_32_messages_are_taken)
     }
 }
 
-/* A list of one message, whose id is first. */
+/* A list of one message, whose first element is its id. */
 #define MESSAGE(id, more)                                                      \
     "<QueueMessagesList><QueueMessage><MessageId>" id "</MessageId>" more      \
     "</QueueMessage></QueueMessagesList>"
@@ -153,8 +153,8 @@ TEST(other_bodies_are_refused)
         expect_refused(bodies[i]);
 }
 
-/* Longer ids and receipts than the service issues, for which the buffers have
- * no room. */
+/* The service issues shorter ids and receipts. The buffers have no room for
+ * these. */
 TEST(overlong_ids_and_receipts_are_refused)
 {
     char text[300] = "", body[1000];

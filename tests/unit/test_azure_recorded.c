@@ -43,7 +43,7 @@ struct expected {
     size_t failed;    /* index of the refused operation */
     bool more;        /* there is a continuation token */
     const char *has;  /* text that show() must have written */
-    bool again;       /* all is as in the exchange before */
+    bool again;       /* the same is expected as of the exchange before */
 };
 
 #define REFUSED(outcome_, code_)                                               \
@@ -127,7 +127,7 @@ struct expected {
     "negativeinf:Edm.Double=-Infinity\n"                                       \
     "nan:Edm.Double=NaN\n"
 
-/* Recordings of one exchange, a refusal. */
+/* Recordings of one exchange, in which the request is refused. */
 static const struct {
     const char *file; /* name of the file, without .json */
     enum tw_err outcome;
@@ -177,7 +177,7 @@ static const struct {
     {"table-replace-missing", TW_NOT_FOUND, "ResourceNotFound"},
 };
 
-/* Recordings of one batch, of which one operation is refused. */
+/* Recordings of one batch, in which one operation is refused. */
 static const struct {
     const char *file;
     size_t count, failed;
@@ -517,7 +517,8 @@ static void show_entity(
         struct slice text = property->json;
 
         property_text(property, arena, &text);
-        if (text.len > 1 && text.at[0] == '"') /* Int64, Double */
+        if (text.len > 1 && text.at[0] == '"') /* types whose JSON is a
+                                                  string */
             text = (struct slice){text.at + 1, text.len - 2};
         buf_add_format(to, "%.*s:%s=%.*s\n", SLICE_ARG(property->name),
             edm_type_name(property->type), SLICE_ARG(text));

@@ -388,8 +388,9 @@ TEST(every_operation_takes_an_answer_alike)
         {"nonsense leaves a write unknown",
             HEAD("200 OK") "Content-Length: 15\r\n\r\n<html>hi</html>", TW_BUSY,
             TW_UNKNOWN, ": 200, but not the answer of"},
-        /* As after a duplicated response: the page of another scan, the
-         * response to another batch. */
+        /* This response belongs to another request, as after a response that
+         * was sent twice. It may be the page of another scan, or the response
+         * to another batch. */
         {"an answer that names another request",
             HEAD("200 OK") "x-ms-client-request-id: other\r\n"
                            "Content-Length: 0\r\n\r\n",
@@ -834,7 +835,7 @@ TEST(cosmos_has_other_traits)
     store_close(store);
 }
 
-/* The names of the hosts end in localhost here, which libcurl resolves to this
+/* The host names end in localhost in this test: libcurl resolves them to this
  * machine. */
 WIRE_TEST(cosmos_answers_without_a_version)
 {
@@ -865,7 +866,7 @@ static struct store *opened(const char *name, const char *text)
     return store;
 }
 
-/* The identity is stored in copies, so it must not contain a secret either. */
+/* The identity is stored in copies, so it must contain no secret. */
 TEST(an_account_has_one_identity_however_it_is_written)
 {
     static const struct {
@@ -894,7 +895,8 @@ TEST(an_account_has_one_identity_however_it_is_written)
     }
 }
 
-/* Such an identity would not fit into the space that a copy has for it. */
+/* The identity of such an address would not fit into the space that a copy has
+ * for it. */
 TEST(an_address_that_is_too_long_is_no_identity)
 {
     char text[256];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which certificates https trusts, and that they are read once and not for each
+/* The certificates that https trusts are read once, and not for each
  * connection. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -140,8 +140,8 @@ TEST(only_a_certificate_that_the_machine_trusts_is_taken)
     server_end(&server);
 }
 
-/* Once each connection read all trusted roots: 50 MiB with 32 request threads.
- */
+/* Each connection used to read all trusted roots: 50 MiB with 32 request
+ * threads. */
 TEST(connections_share_the_trusted_roots)
 {
     struct crypto_roots *roots = crypto_roots_new();

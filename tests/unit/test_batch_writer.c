@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A batch writer sends full batches, and completes every operation whatever
- * fails. */
+/* A batch writer sends full batches. It completes every operation, also after
+ * failures. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -22,7 +22,7 @@
 #define TOLD_MAX 150
 #define ALL_LATER 1000000
 
-/* What settled() reported of one operation. */
+/* The report of one operation to settled(). */
 struct told {
     unsigned times;
     enum batch_writer_end end;
@@ -35,9 +35,9 @@ struct told {
 struct gate {
     struct interposed outer; /* first member: cast to this struct */
     enum store_call call;
-    unsigned nth, seen; /* counted from 1 */
+    unsigned nth, seen; /* both count requests of type `call` from 1 */
     enum tw_err outcome;
-    bool names_first; /* refusals name operation 0 */
+    bool names_first; /* the refusal of a batch names its operation 0 */
     atomic_uint open; /* number of operations that swallow() has answered
                          without passing them on */
 };
@@ -50,7 +50,7 @@ struct scene {
     struct request_pool *request_pool;
     struct run run;
     struct batch_writer *batch_writer;
-    struct err err;   /* of the last call of the batch writer */
+    struct err err;   /* error of the last call of the batch writer */
     struct page page; /* the page that was read last */
     struct arena arena;
     int64_t stops_at; /* is_stopping() is true after this number of deletes;
@@ -67,7 +67,7 @@ struct scene {
 
     /* meddle() changes or deletes the entity with this RowKey. */
     const char *meddle_key;
-    const char *meddle_value; /* the new value; NULL: delete the entity */
+    const char *meddle_value; /* its new Value; NULL: the entity is deleted */
     atomic_uint meddle_times;
 };
 
@@ -412,7 +412,7 @@ static void expect_requests(
     assert_int_equal(scene->faulty.calls[CALL_GET], gets);
 }
 
-/* ---- gathering ---- */
+/* ---- batches that are filled ---- */
 
 SCENE_TEST(sends_one_batch_a_started_hundred_of_each_partition)
 {
@@ -481,7 +481,7 @@ SCENE_TEST(one_key_twice_goes_into_two_batches)
     assert_int_equal(deleted(scene), 3);
 }
 
-/* 20 large entities of one partition, or each in a partition of its own. */
+/* Inserts 20 large entities, each in a partition of its own if `scattered`. */
 static void fill_large(struct scene *scene, bool scattered)
 {
     for (int i = 0; i < 20; i++) {
@@ -590,7 +590,7 @@ static void meddle_with(struct scene *scene, const char *key, const char *value)
     scene->faulty.before = meddle;
 }
 
-#define GONE "" /* for the member value: the entity is deleted */
+#define GONE "" /* value of the member `value`: the entity is deleted */
 
 /* Cases of one batch with A/000000 to A/000099. */
 static const struct met {
@@ -601,7 +601,7 @@ static const struct met {
     const char *value; /* that A/000050 gets before this request; NULL: none */
     unsigned batches, scans, gets;
     int64_t deleted, written, skipped;
-    const char *failed; /* why A/000050 fails */
+    const char *failed; /* the reason if A/000050 fails */
 } all_met[] = {
     {"what has changed is decided again", OPERATION_DELETE, delete_anyway,
         FAULT_NONE, "changed", 2, 0, 1, .deleted = 100},
@@ -693,7 +693,7 @@ static enum tw_err read_slowly(struct interposed *self,
     return request_send(self->inner, exchange, request);
 }
 
-/* Change one entity of each partition before its delete arrives. */
+/* Changes one entity of each partition before its delete arrives. */
 static void meddle_with_each(void *ctx, const struct batch *batch)
 {
     struct beside *beside = ctx;
@@ -786,7 +786,7 @@ SCENE_TEST(a_missing_table_holds_nothing_to_delete)
     assert_non_null(strstr(scene->err.text, "Gone"));
 }
 
-/* ---- lost answers ---- */
+/* ---- lost responses ---- */
 
 SCENE_TEST(a_sparse_range_is_not_read_whole)
 {
@@ -825,7 +825,7 @@ SCENE_TEST(an_insert_of_what_is_there_is_decided)
     assert_true(has(scene, "000005", "spared"));
 }
 
-/* ---- what can never succeed, and what no retry can repair ---- */
+/* ---- operations that can never succeed; outcomes that end a run ---- */
 
 TEST(only_the_invalid_entity_fails)
 {
@@ -912,7 +912,8 @@ TEST(a_run_that_stops_does_not_wait_for_the_ceiling)
     scene_done(&scene);
 }
 
-/* Otherwise a slow run shows no progress before all of a page is sent. */
+/* If deletes were counted only after all of a page is sent, a slow run would
+ * show no progress. */
 TEST(what_is_done_is_counted_while_others_wait_for_the_ceiling)
 {
     struct scene scene;
@@ -991,8 +992,8 @@ SCENE_TEST(a_missing_table_holds_nothing_to_replace)
     assert_string_equal(scene->err.text, "table Gone does not exist");
 }
 
-/* The index in the response may be wrong: an entity that still exists is not
- * done. */
+/* The index of the failed operation in the response may be wrong, so an entity
+ * that still exists is not done. */
 SCENE_TEST(what_is_said_to_be_gone_is_looked_for)
 {
     fill(scene, "A", 2);
@@ -1068,8 +1069,8 @@ TEST(settling_sends_nothing_again)
     return TW_OK;
 }
 
-/* The response to the first batch comes last: no operation is added beyond the
- * largest distance from the low-water mark. */
+/* The response to the first batch comes last. Meanwhile no operation is added
+ * whose sequence number is too far above the low-water mark. */
 SCENE_TEST(one_slow_batch_holds_back_who_is_far_ahead)
 {
     struct batch_item item;
@@ -1090,7 +1091,7 @@ SCENE_TEST(one_slow_batch_holds_back_who_is_far_ahead)
     assert_int_equal(low_water(scene), FAR + 1);
 }
 
-/* ---- anything at any time ---- */
+/* ---- random faults and changes ---- */
 
 #define SEEDS 40
 #define PARTITIONS 3
@@ -1104,7 +1105,7 @@ struct chaos {
     atomic_uint meddled;
 };
 
-/* splitmix64 */
+/* Returns a random number below `below`, by splitmix64. */
 static uint64_t draw(struct chaos *chaos, uint64_t below)
 {
     uint64_t z = chaos->seed * UINT64_C(1000003) +
@@ -1125,8 +1126,8 @@ FAULTY_CHOICE(choose_at_random)
     return drawn < 5 ? faults[drawn] : FAULT_NONE;
 }
 
-/* A front end that, just before the batch arrives, writes an entity of the
- * batch, marks it as spared or deletes it, or inserts one that the batch will
+/* As a front end, just before the batch arrives, writes an entity of the batch,
+ * marks it as spared or deletes it, or inserts an entity that the batch will
  * insert. */
 static void meddle_at_random(void *ctx, const struct batch *batch)
 {
@@ -1153,7 +1154,8 @@ static void meddle_at_random(void *ctx, const struct batch *batch)
 
 enum wish { WISH_DELETE, WISH_WRITE, WISH_LEAVE };
 
-/* The state that the run wants for an entity depends on the RowKey only. */
+/* Returns the state that the run wants for an entity. It depends on the RowKey
+ * only. */
 static enum wish wish_of(const struct entity *entity)
 {
     struct slice row_key = entity->row_key;
@@ -1161,8 +1163,8 @@ static enum wish wish_of(const struct entity *entity)
     return (enum wish)((row_key.at[row_key.len - 1] - '0') % 3);
 }
 
-/* One pass over the table: add an operation for each entity that is not in the
- * wanted state. */
+/* Makes a pass over the table: adds an operation for each entity that is not in
+ * the wanted state. */
 static enum tw_err chaos_pass(struct scene *scene)
 {
     enum tw_err code = TW_OK;
@@ -1371,9 +1373,9 @@ SCENE_TEST(what_is_spared_or_refused_is_told_so)
                    {10, WRITE_FAILED, false, false}, {0}});
 }
 
-/* After the lost response the range from the least to the greatest key is read,
- * although operations came in falling order. A second operation for one key
- * goes into another batch. */
+/* The response is lost, so the range from the least to the greatest key is
+ * read, although the operations came in falling order. A second operation for
+ * the same key goes into another batch. */
 SCENE_TEST(operations_may_come_in_any_order)
 {
     scene_in_flight(scene, 1);

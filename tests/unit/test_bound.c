@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a run is bound to. (test_lease: what an attempt does then.) */
+/* The definition and the accounts that a run is bound to. (test_lease: what an
+ * attempt does if they have changed.) */
 #include "worker/run/bound.h"
 
 #include <string.h>

@@ -29,8 +29,8 @@ TEST(a_few_failures_do_not_open_it)
     assert_int_equal(breaker_wait_ms(&breaker, 5000), 0);
 }
 
-/* A response to a request from before the failures does not show that the
- * service responds now. */
+/* The request was sent before the failures, so its response does not show that
+ * the service responds now. */
 TEST(a_late_response_ends_no_row_of_failures)
 {
     struct breaker breaker = {0};
@@ -66,8 +66,8 @@ TEST(while_it_is_open_one_probe_a_second_leaves)
     assert_false(breaker_is_away(&breaker));
 }
 
-/* Nobody listens at the address, or the name is unknown: fewer failures are
- * enough to conclude that. */
+/* Nobody listens at the address, or the host name is unknown. A few such
+ * failures are enough to open the breaker. */
 TEST(four_that_cannot_be_sent_open_it)
 {
     struct breaker breaker = {0};
@@ -209,9 +209,9 @@ FAULTY_CHOICE(loses_slowly)
     return FAULT_LOSE_REQUEST;
 }
 
-/* The dashboard and the metrics wait for less time than a run: a store that
- * responds later still serves runs. A connection that breaks before that time
- * counts like any other failure. */
+/* The dashboard and the metrics wait for a shorter time than a run, so their
+ * time-outs do not count: the store may still respond in time for runs. A
+ * broken connection counts as a failure at any time. */
 TEST(a_brief_time_out_is_no_failure)
 {
     static const struct {

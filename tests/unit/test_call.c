@@ -7,7 +7,8 @@
 #include "tests/support/fast_platform.h"
 #include "worker/store/request_pool.h"
 
-/* Number of unsent tries after which the circuit breaker opens. */
+/* After this number of attempts that could not be sent the circuit breaker
+ * opens. */
 #define UNSENT_TRIES 4
 
 static int set_up(void **state)

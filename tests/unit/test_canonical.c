@@ -14,7 +14,8 @@ static const char *line_of(const char *members)
         .at;
 }
 
-/* members: the JSON members after the keys. */
+/* Fails unless the canonical form of an entity is `wanted`. members: its JSON
+ * members after the keys. */
 static void assert_canonical(const char *members, const char *wanted)
 {
     struct entity read = scratch_entity(line_of(members)), ret;

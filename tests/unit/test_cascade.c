@@ -178,8 +178,9 @@ HOSTED_TEST(a_parent_that_still_names_the_run_was_not_made_anew)
     }
 }
 
-/* README's way to restore a parent leaves TablewardRun. A later run with the
- * same id has not written it. */
+/* A parent that is restored as README says keeps the TablewardRun of the former
+ * run. A later run with the same id must not take that for its own
+ * tombstone. */
 HOSTED_TEST(the_name_of_an_earlier_run_does_not_keep_a_parent)
 {
     nested_tables(h);
@@ -199,7 +200,7 @@ HOSTED_TEST(a_parent_that_was_removed_meanwhile_is_noted)
         "the parent 'News' / '' in Channels was removed by another writer "
         "before this run deleted it: if it was moved to another table, it has "
         "this run's tombstone there, and no run deletes it\n");
-    assert_int_equal(h->deleted, 1); /* the blog */
+    assert_int_equal(h->deleted, 1); /* only the blog */
 }
 
 /* ---- resumed in the last phase ---- */
@@ -267,7 +268,7 @@ HOSTED_TEST(an_edited_tombstone_is_laid_over_the_old_one)
     hosted_succeeds(h, "flat", "News", "Channels; Blogs");
 }
 
-/* ---- what fails ---- */
+/* ---- runs that fail ---- */
 
 #define LIMITED(limit, rules)                                                  \
     CASCADE_JOB("limited", "settle: 0s\n    refuse_above: " limit, rules)
@@ -463,9 +464,10 @@ static enum tw_err crash_in_phase(struct hosted *h, bool *ret_stored)
     return TW_BUSY;
 }
 
-/* The tombstone once counted as this run's own: nothing was counted, and the
- * parent was deleted without having been archived. A retry, too, may take the
- * tombstone for its own only after an attempt has written it. */
+/* Such a tombstone used to count as that of this run: the entities were not
+ * counted, and the parent was deleted without having been archived. Also after
+ * a retry, the tombstone is that of this run only if an attempt has written
+ * it. */
 HOSTED_TEST(a_tombstone_of_an_earlier_run_with_this_id_is_not_ours)
 {
     hosted_begin(h, GUARDED, "Channels Blogs");
@@ -566,9 +568,9 @@ static void put_threads(struct hosted *h, int count)
     }
 }
 
-/* The first of two rules with children once deleted an entity under which it
- * had found nothing; in the last settle pass the children of the second rule
- * could then no longer be found. */
+/* Two rules have children. The first rule used to delete an entity under which
+ * it had found nothing, so that in the last settle pass the children of the
+ * second rule could no longer be found. */
 HOSTED_TEST(child_by_the_second_rule_of_a_blog_is_found)
 {
     static const struct {
@@ -581,7 +583,7 @@ HOSTED_TEST(child_by_the_second_rule_of_a_blog_is_found)
     for (size_t i = 0; TEST_EACH(i, CASES); i++) {
         hosted_restart(h, CROSSED, "Channels Blogs Comments Likes");
         hosted_rows(h, "Channels News/");
-        put_threads(h, 1100); /* more than a page */
+        put_threads(h, 1100); /* more than one page of threads */
         hosted_rows(h, CASES[i].rows);
         hosted_succeeds(h, "crossed", "News", "Channels; Blogs");
         hosted_check(h, CASES[i].left);
@@ -605,8 +607,8 @@ HOSTED_TEST(blog_that_another_rule_finds_by_a_filter_is_no_leaf)
 
 #define FILES RULE("Files", BY_ROW_KEY)
 
-/* Each entity is under another one: the run once repeated its passes for
- * ever. */
+/* Each entity is under another one, in a circle. The run used to repeat its
+ * passes for ever. */
 HOSTED_TEST(entities_under_one_another_in_a_circle_fail_the_run)
 {
     static const char FOLDERS[] = CASCADE_JOB("folders", "settle: 0s",

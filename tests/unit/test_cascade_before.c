@@ -117,7 +117,7 @@ static void begin_two(
     hosted_rows(h, "Channels News/(Name=n) News/other");
 }
 
-/* The parent was once deleted as its own child, and inserted as a tombstone
+/* The parent used to be deleted as its own child, and inserted as a tombstone
  * again, for ever. */
 HOSTED_TEST(a_table_may_not_have_two_names)
 {
@@ -165,7 +165,8 @@ HOSTED_TEST(tables_of_one_name_in_two_accounts_are_two_tables)
 #define ANN "\"Owner\":\"ann\""
 #define DONE_BY_ANN "Blogs ann/Sport_1 bob/News_2; Posts Sport/p; Channels"
 
-/* parent: properties of the channel News; NULL: it does not exist. */
+/* Creates the tables with blogs, posts and the channel News. parent: its
+ * properties; NULL: it does not exist. */
 static void owned_tables(struct hosted *h, const char *parent)
 {
     hosted_restart(h, OWNED, "Channels Blogs Posts");
@@ -183,8 +184,8 @@ HOSTED_TEST(a_first_level_rule_finds_by_the_parents_properties)
     assert_string_equal(h->note, "");
 }
 
-/* The tombstone is merged into the parent, so the properties that rules read
- * stay. */
+/* The tombstone is merged into the parent, so the parent keeps the properties
+ * that rules read. */
 HOSTED_TEST(an_attempt_after_the_tombstone_still_sees_them)
 {
     for (int stop = 0; stop < 12; stop++) {
@@ -242,7 +243,7 @@ HOSTED_TEST(without_a_parent_no_rule_may_be_left)
     hosted_check_note(h, "nothing was deleted");
 }
 
-/* Changes a property of the parent once the first pass has begun. */
+/* Changes a property of the parent after the first pass has begun. */
 static void change_owner(struct hosted *h)
 {
     h->saved = NULL;

@@ -14,7 +14,7 @@
 
 static struct bend *bend;
 
-static struct interposed counted; /* in front of the host's store */
+static struct interposed counted; /* counts the requests to the host's store */
 static _Atomic int64_t requests;
 
 static enum tw_err count_request(struct interposed *self,
@@ -65,7 +65,8 @@ HOSTED_TEST(a_dry_run_counts_what_the_run_then_uses)
 {
     static const struct {
         const char *job;
-        unsigned blogs, comments, likes; /* likes: of each comment */
+        unsigned blogs, comments, likes; /* number of each; likes: for each
+                                            comment */
     } CASES[] = {
         {SETTLED("settle: 0s"), 0, 0, 0},
         {SETTLED("settle: 0s"), 250, 0, 0},

@@ -24,7 +24,8 @@ struct trial {
     struct store *stores[1];
     enum fault scans, first_batch; /* faults of these requests */
     bool kills;                /* the attempt is killed with the first batch */
-    unsigned scan_us;          /* duration of scans before the first batch */
+    unsigned scan_us;          /* duration of each scan before the first
+                                  batch */
     enum store_call late_call; /* type of the request before which the blog
                                   News/late is put */
     unsigned late_n;           /* number of that request, from 1 */
@@ -113,8 +114,8 @@ static unsigned scans_of_a_run(struct trial *t, const char *rows)
     return t->faulty.calls[CALL_SCAN];
 }
 
-/* The parent's table is checked. The table of the first rule needs no check,
- * because its first page has been requested already. */
+/* The one more request checks the parent's table. The table of the first rule
+ * needs no check, because its first page has been requested already. */
 TRIAL_TEST(an_absent_parent_costs_one_request_more)
 {
     unsigned without = scans_of_a_run(t, "Blogs News/b");
@@ -170,9 +171,9 @@ TRIAL_TEST(a_settle_pass_reads_nothing_before_its_time)
 {
     trial_init(t, FLAT("settle: 1s"), "Channels News/");
     request_pool_free(t->h.request_pool);
-    t->h.request_pool =
-        request_pool_new(1, 0); /* one request after the other */
-    t->late_call = CALL_GET;    /* the parent, for the first settle pass */
+    t->h.request_pool = request_pool_new(1, 0); /* one request at a time */
+    t->late_call = CALL_GET; /* the read of the parent for the first settle
+                                pass */
     t->late_n = 2;
     trial_succeeds(t, "Blogs");
     assert_int_equal(t->scans_before_late, 1);
@@ -243,7 +244,7 @@ TRIAL_TEST(tombstone_of_a_killed_attempt_that_lands_late_is_deleted)
     succeeds_though_late(t);
 }
 
-/* Attempts once continued with a parent that was created meanwhile. After its
+/* Attempts used to continue with a parent that was created meanwhile. After its
  * delete, the tombstone that arrived late stayed for ever. */
 TRIAL_TEST(tombstone_that_lands_late_is_deleted_though_the_name_was_used)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What an attempt that continues a cascade relies on: the time of the request,
- * the time at which a settle pass began, the key up to which everything is
- * confirmed.
+ * The marks that an attempt relies on when it continues a cascade: the time of
+ * the request, the time at which a settle pass began, and the key up to which
+ * all deletes are confirmed.
  */
 #include "tests/support/hosted.h"
 #include "tests/support/test.h"

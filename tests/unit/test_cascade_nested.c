@@ -238,7 +238,7 @@ HOSTED_TEST(an_entity_that_an_unread_rule_may_find_is_left_out)
     assert_non_null(strstr(note, "entity is above them: Comments (line 10)"));
 }
 
-/* A property of the children may have the name of an argument. */
+/* A property of the children may have the same name as an argument. */
 HOSTED_TEST(a_word_in_a_filter_is_no_argument)
 {
     set_up_tables(
@@ -362,7 +362,8 @@ HOSTED_TEST(a_stop_ends_it_wherever_it_asks)
             assert_int_equal(outcome, TW_STOPPED);
         arena_done(&found.arena);
     }
-    assert_true(h->stop_after > 8); /* at least one call for each reading */
+    assert_true(h->stop_after > 8); /* at least one check for a stop for each
+                                       read */
 }
 
 int main(void)

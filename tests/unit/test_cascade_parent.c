@@ -505,7 +505,7 @@ SCENE_TEST(a_leaf_that_is_no_child_any_more_stays)
     attempt(RUN_SUCCEEDED, "", "Channels; Blogs all/1");
 }
 
-/* With an empty prefix the rule would delete all likes. */
+/* If the prefix is empty, the rule would delete all likes. */
 SCENE_TEST(a_prefix_that_is_empty_for_one_blog_fails_the_run)
 {
     begin_empty(CASCADE_JOB("job", "settle: 0s",
@@ -652,7 +652,7 @@ SCENE_TEST(what_changed_and_cannot_be_archived_again_stays)
     attempt(RUN_SUCCEEDED, "", "Channels; Blogs");
 }
 
-/* ---- accept ---- */
+/* ---- arguments that are accepted ---- */
 
 SCENE_TEST(keys_that_no_parent_can_have_are_told)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Goal: children of many entities that lie together are read as ranges: few
- * requests, and exactly the entities that a query for each would find. */
+/* Goal: the children of many neighbouring entities are read as ranges. That
+ * takes few requests, and finds exactly the entities that a query for each
+ * entity would find. */
 #include "tests/support/hosted.h"
 #include "tests/support/test.h"
 
@@ -83,7 +84,7 @@ HOSTED_TEST(what_lies_far_apart_is_not_read_through)
     hosted_succeeds(h, "job", "c", "Comments 30000");
 }
 
-/* ---- exactly what a query for each finds ---- */
+/* ---- the same result as a query for each entity ---- */
 
 static uint64_t seed;
 

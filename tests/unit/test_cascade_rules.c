@@ -81,8 +81,7 @@ TEST(a_parent_and_its_children_are_wanted)
     REFUSES(HEAD, CASES, "");
 }
 
-/* An empty name of `created` would switch off the check of the time of
- * creation. */
+/* If `created` could be empty, the time of creation would not be checked. */
 TEST(what_is_wrong_in_a_parent_is_told)
 {
     static const struct choice CASES[] = {
@@ -289,8 +288,8 @@ TEST(what_is_wrong_in_a_rule_is_told)
         {"[{table: Blogs, row_key: [x]}]", "text"},
         {"[{table: Blogs, filter: \"A eq {lower(x}\"}]", "expected )"},
         {"[{table: Blogs, partition_key: a, optional: maybe}]", "optional"},
-        /* Such a mistake once crashed the program: the number of rules was set
-         * without the rules. */
+        /* A child that is no list used to crash the program, because the number
+         * of rules was set without the rules. */
         {"[" RULE_WITH("Blogs", "partition_key: a", "{table: Likes}") "]",
             "would select every entity of Likes"},
         {"[" RULE_WITH("Blogs", "partition_key: a",
@@ -483,8 +482,8 @@ TEST(rules_that_find_the_same_may_have_the_same_children)
 #define REACHES "under an entity of Blogs this rule can find further"
 #define NESTED(one, other) RULE_WITH("Blogs", one, RULE("Blogs", other))
 
-/* Entities under one another in a cycle once made the run fail after it had
- * deleted others. */
+/* If entities were under one another in a cycle, the run used to fail after it
+ * had deleted others. */
 TEST(a_rule_that_reaches_itself_in_another_partition_is_refused)
 {
     static const struct choice CASES[] = {
@@ -496,7 +495,8 @@ TEST(a_rule_that_reaches_itself_in_another_partition_is_refused)
         {NESTED(BY_CHANNEL ", filter: \"Type eq 'a' or Size gt 5\"",
              BY_ROW_KEY ", filter: \"Type eq 'b'\""),
             REACHES},
-        /* Through another table, and through another rule. */
+        /* The rule reaches its own entities through another table, or through
+         * another rule. */
         {UNDER_BLOGS(RULE_WITH("Likes", "partition_key: \"{RowKey}_x\"",
              RULE("blogs", BY_ROW_KEY))),
             "under an entity of blogs this rule can find further"},
@@ -571,7 +571,7 @@ static void check_pairs(
 #define POSTS OF_CHANNEL("Posts")
 #define OLD OF_CHANNEL("Old")
 
-/* Rule L4. A run that read the destination first once found a moved entity in
+/* Rule L4. A run that read the destination first used to find a moved entity in
  * neither table. */
 TEST(a_moves_source_is_read_before_its_destination)
 {
@@ -613,7 +613,7 @@ TEST(entities_that_outlive_their_parent_are_warned_of)
         {BESIDE(COPY("{table: Posts, row_key_prefix: t}", "{table: Old}"),
              RULE("Posts", BY_CHANNEL ", row_key: title")),
             "job copies copies entities of Posts to Old"},
-        /* Copies that the rules do not list. */
+        /* Copies in a table that no rule lists. */
         {BESIDE(COPY("{table: Posts}",
                     "[{table: New}, {table: Posts, row_key: \"x_{RowKey}\"}]"),
              POSTS),

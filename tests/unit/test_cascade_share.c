@@ -20,9 +20,9 @@
 
 /* The shares that a test has seen. */
 static struct {
-    int last, first;   /* -1: none */
-    unsigned distinct; /* number of values */
-    int stop_at;       /* the attempt is stopped at this share; 0: not */
+    int last, first;   /* -1: no share was seen */
+    unsigned distinct; /* number of different shares */
+    int stop_at;       /* the attempt is stopped at this share; 0: it is not */
 } seen;
 
 static void see(struct hosted *h)

@@ -372,7 +372,7 @@ HOSTED_TEST(a_stop_ends_a_verification_wherever_it_asks)
             assert_int_equal(outcome, TW_STOPPED);
         arena_done(&found.arena);
     }
-    assert_true(stop_at > 4); /* at least one call for each table */
+    assert_true(stop_at > 4); /* at least one check for a stop for each table */
     stop_at = -1;
 }
 

@@ -97,7 +97,7 @@ TEST(what_is_wrong_on_the_line_is_64)
     assert_int_equal(command_main(2, empty_word), 64);
 }
 
-/* ---- what is said ---- */
+/* ---- output and exit codes ---- */
 
 TEST(outcomes_have_their_exit_codes)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The command run, in the directory of the test: what its options allow. */
+/* The command `run` in the directory of the test, and what its options
+ * allow. */
 #include <stdio.h>
 
 #include "tests/support/test.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What `verify` prints of what a kind has found, and the arguments it takes. */
+/* The output of `verify` for the differences that a kind finds, and the
+ * arguments of `verify`. */
 #include "tests/support/loading.h"
 #include "tests/support/test.h"
 #include "worker/base/buf.h"

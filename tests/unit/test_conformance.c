@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What store.h promises, as cases that every store passes: the embedded one
- * always; the azure one where TABLEWARD_AZURITE holds the connection string of
- * an Azurite, and TABLEWARD_AZSIM that of an azsim (tests/azsim). If Azurite
- * differs from the service, the case or its line says so and is skipped on
- * Azurite.
+ * What store.h promises, as test cases that every store passes. The embedded
+ * store is always tested. The azure store is tested if TABLEWARD_AZURITE has
+ * the connection string of an Azurite, or TABLEWARD_AZSIM that of an azsim
+ * (tests/azsim). If Azurite differs from the service, a comment at the case or
+ * at its line says so, and the case or line is skipped on Azurite.
  */
 #include "tests/support/fixture.h"
 #include "tests/support/test.h"
@@ -650,8 +650,8 @@ STORE_TEST(pages_hold_at_most_1000)
     assert_int_equal(count, 1001);
 }
 
-/* 14 strings of 32,000 units each, which the service counts as 896,000 bytes.
- */
+/* Returns an insert of 14 strings of 32,000 units each, which the service
+ * counts as 896,000 bytes. */
 static struct operation large_insert(struct fixture *f, const char *row_key)
 {
     struct slice text = repeated(f, 'x', 32000);
@@ -720,7 +720,7 @@ STORE_TEST(batch_over_4_mib_is_too_large)
     check_all(f, "");
 }
 
-/* Reasons for which one operation of a batch is refused. */
+/* Operations of a batch that are refused, and their outcomes. */
 static const struct refusal {
     enum operation_type type;
     const char *row_key; /* "there" exists, "missing" does not */
@@ -894,7 +894,7 @@ static struct held hold(struct fixture *f, size_t index)
     return held;
 }
 
-/* Put a message, and receive it for 300 s. */
+/* Puts a message, receives it for 300 s, and returns it. */
 static struct held put_and_get(struct fixture *f, const char *text)
 {
     put(f, text, 0);

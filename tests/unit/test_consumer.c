@@ -516,7 +516,7 @@ BENCH_TEST(who_may_not_create_uses_what_is_there)
     assert_int_equal(service.result.succeeded, 2);
 }
 
-/* ---- reload, the manager ---- */
+/* ---- reload, and the service manager ---- */
 
 /* The configuration that the next reload reads. */
 static struct {
@@ -1322,7 +1322,8 @@ VIRTUAL_BENCH_TEST(an_orphan_that_waits_goes_on_soon_after)
     bench->script = waits_twice;
     leave_orphan(bench, "r1", 1000);
     start(bench);
-    sleep_until(bench, first_succeeded, 300); /* 2 x (5 s + 2 x 60 s) */
+    /* Two waits: 2 x (5 s + 2 x 60 s). */
+    sleep_until(bench, first_succeeded, 300);
     stop();
 }
 

@@ -837,7 +837,7 @@ VIRTUAL_BENCH_TEST(a_run_that_is_retried_meanwhile_is_not_dropped)
     expect_left(bench, "queued", 0);
 }
 
-/* ---- what is retried or dropped, and what is not ---- */
+/* ---- runs that can be retried or dropped, and runs that cannot ---- */
 
 /* A failed copy must not be retried as a delete. */
 VIRTUAL_BENCH_TEST(a_failed_run_of_another_kind_is_not_retried)

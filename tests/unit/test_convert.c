@@ -176,8 +176,8 @@ SCRATCH_TEST(doubles_become_integers_where_they_are)
     NEVER("an Edm.Double that is not a number", DOUBLE, INT64, "'NaN'");
 }
 
-/* As JavaScript's String(value), except for -0. Every spelling of a value
- * becomes the same text. */
+/* Doubles are written as by JavaScript's String(value), except for -0. Every
+ * spelling of a Double becomes the same text. */
 SCRATCH_TEST(doubles_are_written_in_the_fewest_digits)
 {
     EXACT(DOUBLE, STRING, {"0.1", "'0.1'"}, {"0.0", "'0'"}, {"-0", "'-0'"},
@@ -354,8 +354,7 @@ SCRATCH_TEST(an_err_is_not_needed)
         CONVERT_IMPOSSIBLE);
 }
 
-/* No store returns such a property, but other code may make one: it is
- * refused. */
+/* No store returns such a property. If other code makes one, it is refused. */
 SCRATCH_TEST(a_malformed_property_is_refused)
 {
     NEVER("an Edm.Int32 whose value cannot be read", INT32, STRING, "x");
@@ -697,7 +696,7 @@ SCRATCH_TEST(what_is_exact_comes_back_the_same)
         }
 }
 
-/* The number of digits without leading and trailing zeros. */
+/* Returns the number of digits without leading and trailing zeros. */
 static int significant_digits(struct slice text)
 {
     int count = 0, last = 0;

@@ -178,7 +178,8 @@ SHOE_TEST(a_source_that_cannot_be_copied_is_named_and_the_rest_is_copied)
     scene_check_keys("BySize", "1/a ");
 }
 
-/* The former copy stays, because it is unknown what the copy should be. */
+/* The copy that was made before stays, because it is unknown what it should be
+ * now. */
 SHOE_TEST(a_source_that_can_no_longer_be_copied_keeps_its_copy)
 {
     succeeds("all-by-size");
@@ -199,7 +200,7 @@ FIXTURE_TEST(copies_of_one_source_can_swap_their_keys)
 
 /* ---- C1: own copies ---- */
 
-/* The application copied an index row with all its properties, so with
+/* The application copied an index row with all its properties, also with
  * TablewardSource. */
 SHOE_TEST(an_entity_with_a_copied_source_is_not_the_jobs)
 {
@@ -542,8 +543,8 @@ SHOE_TEST(other_key_templates_need_consent)
     leaves("by-size", "BySize", "s1/a ");
 }
 
-/* The copies that are read before the first round belong to another entry of
- * `to:`. */
+/* The first copies of the table are read before the first round. Here they
+ * belong to another entry of `to:`. */
 FIXTURE_TEST(other_key_templates_of_one_entry_need_consent)
 {
     many_shoes(120);
@@ -611,7 +612,7 @@ TEST(a_following_run_copies_what_changes_and_ends_by_finish)
     }
 }
 
-/* The last round compares everything. */
+/* The last round compares all entities. */
 SHOE_TEST(a_run_ends_by_itself_if_its_job_does_not_follow_any_more)
 {
     follow();

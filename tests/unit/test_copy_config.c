@@ -221,7 +221,8 @@ FIXTURE_TEST(a_second_dry_run_counts_what_is_left)
 
 /* ---- verify ---- */
 
-/* For each difference that is found: "COUNT WHAT: FIRST KEYS; ". */
+/* Returns, for each difference that verify finds, "COUNT WHAT: FIRST KEYS;
+ * ". */
 static const char *verified(const char *job)
 {
     struct job_verification found;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Sources, copies and checkpoints that are changed by others after a round has
- * read them, and before the round writes. */
+/* Sources and copies that others change after a round has read them and before
+ * the round writes. The dry run, verify and the checkpoint. */
 #include <stdio.h>
 #include <string.h>
 

@@ -252,7 +252,7 @@ TEST(every_edit_of_to_is_done_or_refused)
             }
 }
 
-/* ---- what the edits above leave out ---- */
+/* ---- cases that the edits above do not cover ---- */
 
 static const struct list ONE_Y_TWO = {{1, 2}, 2}, ONE_X_ONE_Y = {{0, 1}, 2},
                          ONE_Y = {{1}, 1}, TWO = {{2}, 1},
@@ -291,7 +291,7 @@ FIXTURE_TEST(another_order_writes_nothing)
     h.read = 0;
     succeeds();
     assert_int_equal(h.written + h.deleted, 0);
-    /* A round reads 4 sources and 8 copies, without repairs. */
+    /* Two rounds: each reads 4 sources and 8 copies, and repairs nothing. */
     assert_int_equal(h.read, 2 * (4 + 8));
     assert_int_equal(hosted_differences(&h, "c", ""), 0);
     scene_check_has("Two", "x_0", "0", "\\\"to\\\":1,");

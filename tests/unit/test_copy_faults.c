@@ -40,9 +40,9 @@
 
 /* What the application last wrote at these keys. */
 enum cell_kind {
-    SOURCE,  /* never touched by the job */
-    FOREIGN, /* a foreign entity: touched only by `replace` */
-    EDITED,  /* over a copy, keeping its TablewardSource */
+    SOURCE,  /* never changed by the job */
+    FOREIGN, /* a foreign entity: the job changes it only with `replace` */
+    EDITED,  /* written over a copy, with its TablewardSource */
 };
 
 struct keys {
@@ -70,7 +70,7 @@ struct storm {
     unsigned faulty_share, writer_share;
     bool clear, quiet;
 
-    /* guarded by faulty.mutex: */
+    /* The following members are guarded by faulty.mutex. */
     struct arena arena; /* of all texts and entities */
     struct cell cells[CELLS_MAX];
     size_t count;
@@ -505,7 +505,8 @@ static bool judge_copy(struct storm *s, unsigned number, unsigned entry)
     else if (!is_own(s, &copy, &is))
         fails = s->conflict != SKIP; /* a foreign entity */
     else if (!slice_is(is.row_key, from.row_key) || is.entry != entry)
-        /* A collision, or the edited copy of another source. */
+        /* It collides with another copy, or it is the edited copy of another
+         * source. */
         fails = claims(s, to) > 1 || s->conflict != SKIP;
     else if (source_is_intact(&is, &copy) &&
              strcmp(text_of(s, &copy, "V"), wanted) != 0)

@@ -35,7 +35,8 @@ static enum fault batch_fault;
 static unsigned batch_from, batch_below;
 /* Called before each batch. */
 static void (*on_batch)(const struct batch *batch);
-/* Kills the attempt at the request that follows the first late one. */
+/* kills: the attempt is killed at the request that follows the first late
+ * request. */
 static bool kills;
 
 FAULTY_CHOICE(choose)
@@ -542,7 +543,7 @@ SHOE_TEST(a_table_that_vanishes_deletes_no_copy)
     h.accept_deletes = true;
     for (unsigned empties = 0; empties < 3; empties++) {
         new_run("r2");
-        vanishing.passed = 1; /* before the first round */
+        vanishing.passed = 1; /* the read before the first round */
         vanishing.empties = empties;
         assert_int_equal(hosted_attempt(&h, "by-size", ""), RUN_FAILED);
         assert_non_null(strstr(h.err.text, "Shoes"));
@@ -586,7 +587,7 @@ FIXTURE_TEST(keys_that_scatter_fill_batches)
     unsigned batches;
 
     many_shoes(8000, 40);
-    usleep(100000); /* ten seconds in this test */
+    usleep(100000); /* 10 s on the fast clock of this test */
     batches = calls_of_run("r1", CALL_BATCH);
     if (batches > 200)
         fail_msg("%u batches", batches);

@@ -210,8 +210,8 @@ BENCH_TEST(a_text_without_one_of_its_members_is_not_read)
         struct slice text;
 
         assert_non_null(at);
-        /* The value moves to a member with another name. The member itself is
-         * missing, or it is `true`. */
+        /* The value is moved to a member with another name. The member itself
+         * is missing, or is `true`. */
         text = arena_format(&b->arena, "%.*s\"%s\":%s\"x%s", (int)(at - whole),
             whole, i % 2 ? name : "other", "true,", at + 1);
         entity_set_string(&b->copy, &b->arena, SOURCE_PROPERTY, text);
@@ -220,7 +220,8 @@ BENCH_TEST(a_text_without_one_of_its_members_is_not_read)
     }
 }
 
-/* The job comes first, so that a range selects the copies of one job. */
+/* The name of the job comes first in TablewardSource, so that a range selects
+ * the copies of one job. */
 BENCH_TEST(the_filter_selects_the_copies_of_one_job)
 {
     static const struct {

@@ -466,7 +466,8 @@ BENCH_TEST(a_value_from_the_environment_may_be_missing)
     unsetenv("NOT_SET_HERE");
 }
 
-/* For a kind whose copies are always in the table of their sources. */
+/* A target has no table if the kind's copies are always in the table of their
+ * sources. */
 BENCH_TEST(where_the_place_is_known_a_target_has_none)
 {
     const struct table_ref table_ref = {.store = 0, .table = "Shoes"};

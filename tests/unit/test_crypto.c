@@ -137,7 +137,8 @@ TEST(base64_of_any_length_comes_back)
     platform_random(data, sizeof(data));
     buf_init(&text, 100000);
     buf_init(&back, 100000);
-    /* All small lengths, and those near the size of a piece. */
+    /* All small lengths, and the lengths near multiples of the size of a
+     * piece. */
     for (size_t len = 0; len < sizeof(data);
          len += len < 300 || len % 3072 < 5 || len % 3072 > 3065 ? 1 : 7) {
         struct slice part = {data, len};
@@ -170,7 +171,8 @@ TEST(what_is_not_base64_adds_nothing)
     buf_done(&to);
 }
 
-/* Bits beyond the last byte must be zero: one text for each value. */
+/* Bits after the last byte must be zero, so that each value has only one
+ * text. */
 TEST(stray_bits_are_refused)
 {
     static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnop"
