@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a message asks for, and why one is refused. */
+/* Reads message bodies: which job and arguments they name, and why a message is
+ * refused. */
 #include <string.h>
 
 #include "tests/support/quotes.h"
@@ -45,7 +46,7 @@ static const struct setup_queue coded = {
     .name = "coded", .job = &list[0], .base64 = true};
 
 static struct arena arena;
-static struct request request; /* what was read last */
+static struct request request; /* the request that was read last */
 static struct err err;
 static enum tw_err outcome;
 
@@ -63,7 +64,7 @@ static int tear_down(void **state)
 
 #define MESSAGE_TEST(name) TEST_IN(name, set_up, tear_down)
 
-/* JSON is written here with ' in place of ". */
+/* Returns `body` as JSON: the tests write ' in place of ". */
 static struct slice json(const char *body)
 {
     return slice_of(quoted(&arena, body));
@@ -159,7 +160,7 @@ MESSAGE_TEST(base64_is_told_apart_per_message)
     accept(&any, "{'job':'delete-channel',"
                  "'args':{'channel':'\\ud83d\\udE00 \\\\ud800'}}");
     expect_text(request.args.values[0], "\xf0\x9f\x98\x80 \\ud800");
-    refuse(&any, "U1VSRg==", /* base64, but of no object */
+    refuse(&any, "U1VSRg==", /* the base64 of a text that is no JSON object */
         "neither a JSON object nor the base64 of one");
     refuse(&any, "SURF", "neither");
 }
@@ -269,7 +270,8 @@ MESSAGE_TEST(arguments_must_fit_into_the_ledger)
     test_free(body);
 }
 
-/* count times the argument `channel`, as a command line gives it. */
+/* Calls message_args() with `count` arguments that are all named `channel`, as
+ * a command line may give them. */
 static enum tw_err give(const struct job *job, size_t count, const char *value)
 {
     const struct slice names[] = {slice_of("channel"), slice_of("channel")};
@@ -279,7 +281,8 @@ static enum tw_err give(const struct job *job, size_t count, const char *value)
     return message_args(job, names, values, count, &arena, &args, &err);
 }
 
-/* With a variable unset its keys are not what they will be in the worker. */
+/* If a variable of the job is not set, kind->accept does not check the
+ * arguments: the variable may be set in the worker. */
 MESSAGE_TEST(a_job_that_lacks_a_variable_is_not_judged_yet)
 {
     struct job job = list[0];
@@ -290,7 +293,8 @@ MESSAGE_TEST(a_job_that_lacks_a_variable_is_not_judged_yet)
     assert_int_equal(give(&job, 0, ""), TW_INVALID);
 }
 
-/* An escaped half of a character would become another name. */
+/* A lone surrogate would be decoded as U+FFFD, and the argument would name
+ * other entities. */
 MESSAGE_TEST(half_a_character_is_refused)
 {
     static const struct {
@@ -347,7 +351,8 @@ MESSAGE_TEST(blanks_around_a_message_do_not_matter)
     assert_ptr_equal(request.job, &list[2]);
 }
 
-/* Of a run that was begun when the configuration had its job. */
+/* The message of a run that was begun while the configuration still had the
+ * job. */
 MESSAGE_TEST(a_wake_up_of_a_removed_job_is_known_by_its_arguments)
 {
     static const char wake_up[] =
@@ -363,8 +368,9 @@ MESSAGE_TEST(a_wake_up_of_a_removed_job_is_known_by_its_arguments)
     assert_int_equal(request.unknown_job.len, 0);
 }
 
-/* Its queue was not bound, or to that job, when it was put. Where the ledger
- * has no such run, it is a channel of that name. */
+/* When the message was put, the queue was bound to no job or to job `sweep`. If
+ * the ledger does not have that run, the message is a channel whose name is the
+ * whole body. */
 MESSAGE_TEST(a_bound_queue_may_hold_the_wake_up_of_another_job)
 {
     static const char *const bodies[] = {
@@ -383,7 +389,7 @@ MESSAGE_TEST(a_bound_queue_may_hold_the_wake_up_of_another_job)
     assert_int_equal(request.wake_up_id.len, 0);
 }
 
-/* From a command line, which no JSON parser has looked at. */
+/* Arguments from a command line have not been checked by the JSON parser. */
 MESSAGE_TEST(arguments_from_elsewhere_are_checked_too)
 {
     static const struct kind lenient = {.name = "lenient"};
@@ -430,7 +436,8 @@ static void expect_retold(
 #define FIVE (TICKS_1970 + 5 * TICKS_PER_S)
 #define AT_FIVE ",'at':'1970-01-01T00:00:05.0000000Z'}"
 
-/* Put back as a new message it would be a request of now, and another run. */
+/* A body without `id` and `at` gets both. Otherwise the new message would begin
+ * another run, with a later time of request. */
 MESSAGE_TEST(what_is_retold_is_the_same_request)
 {
     expect_retold(" {'job': 'x','args': {'a': [1]}}\n", "m1", FIVE,

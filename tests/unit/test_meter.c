@@ -77,7 +77,8 @@ TEST(a_duration_is_in_one_class)
         atomic_load(&meter->operations[METER_GET].total_ms), 60012);
 }
 
-/* What is refused before it is sent does not count as a request. */
+/* A request that is refused before it is sent (table No_Table) is not
+ * counted. */
 TEST(each_request_of_a_store_is_counted_once)
 {
     static const char *const none[] = {NULL};

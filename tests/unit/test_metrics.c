@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* /metrics after real runs, and what a dead store does to a scrape. */
+/* The text of /metrics after real runs, and while a store does not respond. */
 #include "tests/support/service.h"
 #include "tests/support/test.h"
 #include "tests/support/workbench.h"
@@ -20,7 +20,7 @@
     "{\"job\":\"delete-channel\",\"args\":{\"channel\":\"Football\"},"         \
     "\"id\":\"" id "\"}"
 
-/* Samples. */
+/* Names of samples with their labels. */
 #define OF_JOB(metric) metric "{job_name=\"delete-channel\"}"
 #define OF_WORK(metric) metric "{queue=\"work\"}"
 #define OF_CHANNELS(metric) metric "{queue=\"channels\"}"
@@ -33,12 +33,12 @@
 #define HELD "tableward_runs_held{store=\"main\",cause=\"archive\"}"
 #define OUTAGE "tableward_store_outage{store=\"main\"}"
 
-/* A service whose metrics are read. */
+/* The service whose metrics the tests read. */
 static struct {
     struct service service;
     struct activity *activity;
     struct metrics *metrics;
-    char *text; /* of the last scrape */
+    char *text; /* metrics text of the last scrape() */
 } measured;
 
 static void make(struct workbench *bench)
@@ -75,7 +75,7 @@ static void stop(void)
     unmake();
 }
 
-/* The text lives until the next one. */
+/* Returns the metrics text, which is valid until the next scrape(). */
 static char *scrape(void)
 {
     struct buf text;
@@ -87,7 +87,8 @@ static char *scrape(void)
     return measured.text = buf_take(&text);
 }
 
-/* The value behind "name{labels} "; -1: there is none. */
+/* Returns the value of the sample "name{labels}" in a new scrape; -1: the text
+ * does not have the sample. */
 static double value_of(const char *sample)
 {
     size_t len = strlen(sample);
@@ -110,7 +111,7 @@ static void shows(const char *sample, double wanted)
             "%s is %g, not %g, in:\n%s", sample, value, wanted, measured.text);
 }
 
-/* So many times, a second apart. */
+/* Makes `times` scrapes, a second apart. */
 static void scrape_often(int times)
 {
     for (int i = 0; i < times; i++) {
@@ -119,7 +120,8 @@ static void scrape_often(int times)
     }
 }
 
-/* Until a first sample of the queues is there. */
+/* Makes a scrape, after which the worker reads the queues, and waits a second
+ * until it has read them. */
 static void wait_for_samples(void)
 {
     scrape_often(1);
@@ -173,7 +175,7 @@ VIRTUAL_BENCH_TEST(failed_and_poisoned_ends_are_counted_once)
     bench->script = fails;
     start(bench);
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
-    workbench_put(bench, BENCH_QUEUE, MESSAGE("r1")); /* already ended */
+    workbench_put(bench, BENCH_QUEUE, MESSAGE("r1")); /* r1 has already ended */
     workbench_put(bench, BENCH_QUEUE, "nonsense");
     virtual_sleep(10000);
     shows(ENDED("failed"), 1);
@@ -209,7 +211,8 @@ VIRTUAL_BENCH_TEST(a_held_run_is_shown_with_its_cause)
     stop();
 }
 
-/* Its lease expires while it works, because nothing can be renewed. */
+/* No request succeeds for two minutes, so the lease of the run expires during
+ * its attempt. */
 VIRTUAL_BENCH_TEST(a_lost_lease_is_counted)
 {
     bench->script = works;
@@ -233,7 +236,8 @@ VIRTUAL_BENCH_TEST(a_lost_lease_is_counted)
 
 VIRTUAL_BENCH_TEST(lengths_of_queues_and_poison_queues_are_shown)
 {
-    bench->script = works; /* waits at the gate: hidden messages count too */
+    bench->script =
+        works; /* the runs wait at the gate: hidden messages count too */
     start(bench);
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r2"));
@@ -279,7 +283,8 @@ static unsigned samples_taken(struct workbench *bench)
     unsigned calls;
 
     workbench_locked(bench, calls = bench->calls[BENCH_OTHER]);
-    return calls / 4; /* a count of each queue and each poison queue */
+    return calls / 4; /* one sample counts the messages of two queues and of
+                         their poison queues */
 }
 
 VIRTUAL_BENCH_TEST(queues_are_asked_seldom_and_only_while_somebody_looks)
@@ -291,7 +296,7 @@ VIRTUAL_BENCH_TEST(queues_are_asked_seldom_and_only_while_somebody_looks)
     assert_int_equal(samples_taken(bench), 0);
     scrape_often(100);
     assert_in_range(samples_taken(bench), 4, 6);
-    virtual_sleep(30000); /* the last wish is still fulfilled */
+    virtual_sleep(30000); /* the last scrape may still cause one sample */
     scrape_often(1);
     before = samples_taken(bench);
     virtual_sleep(600000);
@@ -299,7 +304,7 @@ VIRTUAL_BENCH_TEST(queues_are_asked_seldom_and_only_while_somebody_looks)
     stop();
 }
 
-/* For a minute, a scrape a second. */
+/* Makes a scrape a second for a minute. Each must return within 100 ms. */
 static void scrape_without_delay(void)
 {
     for (int i = 0; i < 60; i++) {
@@ -336,8 +341,9 @@ VIRTUAL_BENCH_TEST(a_slow_or_dead_store_holds_up_no_scrape)
     stop();
 }
 
-/* Runs wait longer for a response than the sampler, so that its time-outs must
- * not stop them. No consumer runs here: its own requests would count. */
+/* A run waits longer for a response than the sampler. So time-outs of the
+ * sampler must not open the circuit breaker, which would stop the runs. No
+ * consumer runs here, because its own requests would count. */
 VIRTUAL_BENCH_TEST(time_outs_of_samples_open_no_breaker)
 {
     make(bench);
@@ -410,7 +416,7 @@ VIRTUAL_BENCH_TEST(ceilings_and_reloads_are_shown)
 
 /* ---- the format ---- */
 
-/* A line is a comment, or NAME{LABELS} NUMBER. */
+/* Fails unless the line is a comment, or NAME{LABELS} NUMBER. */
 static void check_line(const char *line)
 {
     const char *at = line;

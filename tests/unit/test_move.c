@@ -57,7 +57,8 @@ static int set_up_source(void **state)
     return 0;
 }
 
-/* Neither the destination nor the ledger's table is there yet. */
+/* Creates only Blogs: neither the destination nor the table of the ledger
+ * exists. */
 static int set_up_new(void **state)
 {
     scene_begin(JOBS, "Blogs");
@@ -65,11 +66,11 @@ static int set_up_new(void **state)
 }
 
 #define FIXTURE_TEST(name) TEST_IN(name, set_up, scene_end)
-/* Blogs has the entity a/1. */
+/* SOURCE_TEST: Blogs has the entity a/1. */
 #define SOURCE_TEST(name) TEST_IN(name, set_up_source, scene_end)
 #define NEW_TEST(name) TEST_IN(name, set_up_new, scene_end)
 
-/* ---- what the first batch of a type meets ---- */
+/* ---- events at the first batch of a type ---- */
 
 static struct script_event *first_batch(
     const char *table, enum operation_type type)
@@ -92,7 +93,7 @@ static struct script_event *lose_answer(
     return event;
 }
 
-/* ---- what others do ---- */
+/* ---- writes of other programs ---- */
 
 static void delete_source(struct hosted *host)
 {
@@ -116,7 +117,8 @@ static void delete_copy(struct hosted *host)
 
 /* ---- runs ---- */
 
-/* Makes a new run up to its end; then the script is over. */
+/* Makes attempts of a new run until it ends, which must be as `wanted`. Then
+ * clears the script. */
 static void run(const char *job, enum run_end wanted)
 {
     hosted_forget(&h, "r1");
@@ -132,7 +134,7 @@ static void check_keys(const char *blogs, const char *old_blogs)
     scene_check_keys("OldBlogs", old_blogs);
 }
 
-/* The source a/1 and its copy. */
+/* Fails unless the source a/1 and its copy have these properties. */
 static void check_pair(const char *source, const char *copy)
 {
     scene_check_is("Blogs", "a", "1", source);
@@ -144,7 +146,7 @@ static void check_no_intent(void)
     scene_check_keys("TablewardRuns", "");
 }
 
-/* run(), which leaves these keys in Blogs and in OldBlogs. */
+/* Calls run(), after which Blogs and OldBlogs must have these keys. */
 static void run_leaves(const char *job, enum run_end wanted, const char *blogs,
     const char *old_blogs)
 {
@@ -154,8 +156,8 @@ static void run_leaves(const char *job, enum run_end wanted, const char *blogs,
 
 enum when { BEFORE, AFTER };
 
-/* Makes an attempt that crashes before or after its first such batch is carried
- * out; the next attempt is of the same run. */
+/* Makes an attempt that crashes before or after its first batch of this type is
+ * carried out. The next attempt is of the same run. */
 static void crash_again(
     const char *table, enum operation_type type, enum when when)
 {
@@ -254,7 +256,8 @@ FIXTURE_TEST(a_job_says_what_it_does)
         "with the ETag that was copied\n");
 }
 
-/* Rule M9. */
+/* Rule M9: with `accept_equal` the explanation says that writers must be
+ * stopped. */
 FIXTURE_TEST(a_job_that_accepts_says_what_it_asks_of_writers)
 {
     assert_string_equal(hosted_explained(&h, "accept"),
@@ -286,7 +289,7 @@ FIXTURE_TEST(a_job_writes_both_tables)
     assert_string_equal(names, "BlogsOldBlogs");
 }
 
-/* ---- what goes where ---- */
+/* ---- which entities are moved ---- */
 
 NEW_TEST(what_is_selected_is_moved)
 {
@@ -330,8 +333,8 @@ SOURCE_TEST(a_copy_that_cannot_be_made_stays_and_is_named)
     assert_int_equal(h.failed, 1);
 }
 
-/* One store under two names of the configuration: the same file, or one account
- * with two host names. */
+/* Loads jobs with two stores that are one store under two names: the same file,
+ * or one account with two host names. */
 static void load_two_stores(struct store *first, struct store *second)
 {
     static const char *const names[] = {"main", "other"};
@@ -348,7 +351,7 @@ static void load_two_stores(struct store *first, struct store *second)
         "a}, to: {store: other, table: Blogs, partition_key: b}}\n");
 }
 
-/* The stores know their identity, and it is the same. */
+/* The stores know their identities, which are equal. */
 FIXTURE_TEST(one_file_under_two_names_loses_nothing)
 {
     char *path = mem_format("%s/one.db", h.folder);
@@ -416,8 +419,8 @@ FIXTURE_TEST(keys_that_are_used_again_are_not_overwritten)
     scene_check_reported("Blogs cur/2: ");
 }
 
-/* After the table was copied, one source was deleted, one got another key, and
- * one copy was edited. */
+/* A first job copied the table. Then one source was deleted, one got another
+ * key, and one copy was edited. */
 FIXTURE_TEST(a_move_after_a_copy_leaves_what_it_cannot_decide)
 {
     struct script_event *replaces =
@@ -475,7 +478,8 @@ FIXTURE_TEST(of_two_sources_with_one_key_the_second_stays)
 
     scene_put("Blogs", "a", "2", "\"N\":1");
     for (size_t i = 0; TEST_EACH(i, jobs); i++) {
-        scene_put("Blogs", "a", "1", "\"N\":1"); /* equal to the second */
+        scene_put("Blogs", "a", "1",
+            "\"N\":1"); /* equal to the copy of the second source */
         run_leaves(jobs[i], RUN_FAILED, "a/2 ", "p/r ");
         scene_check_reported(SAME_KEY);
         assert_int_equal(h.failed, 1);
@@ -483,7 +487,7 @@ FIXTURE_TEST(of_two_sources_with_one_key_the_second_stays)
     }
 }
 
-/* A source that fills a load of its own. */
+/* Inserts a source that is so large that it fills a load of its own. */
 static void put_large(const char *partition_key, const char *row_key, int n)
 {
     struct buf text;
@@ -496,8 +500,9 @@ static void put_large(const char *partition_key, const char *row_key, int n)
     buf_done(&text);
 }
 
-/* The load of the first is still open when the second is read: otherwise the
- * copy of the first would be accepted as that of the second, and of two equal
+/* Two equal sources have the same destination key. The second source is read
+ * while the load of the first is open. If it did not wait, the copy of the
+ * first source would be accepted as that of the second, and of two equal
  * sources only one entity would remain. */
 FIXTURE_TEST(a_source_waits_for_the_open_load_that_has_its_key)
 {
@@ -733,8 +738,8 @@ static void note_time(struct hosted *host)
     met_ms = platform_boot_ms();
 }
 
-/* Otherwise an insert of the previous attempt could arrive after its pair was
- * decided. */
+/* The new attempt waits before it decides on the pair. Otherwise an insert of
+ * the crashed attempt could arrive after the decision. */
 SOURCE_TEST(a_take_over_waits_for_what_may_arrive_late)
 {
     int64_t began_ms;
@@ -748,8 +753,8 @@ SOURCE_TEST(a_take_over_waits_for_what_may_arrive_late)
     scene_check_keys("OldBlogs", "a/1 ");
 }
 
-/* The intent of the crashed attempt is under way, and the ledger cannot be read
- * once. */
+/* The insert of the crashed attempt's intent may still arrive. The next attempt
+ * cannot read the ledger; the one after it must still wait. */
 SOURCE_TEST(what_may_arrive_late_is_known_until_it_was_waited_for)
 {
     int64_t began_ms;
@@ -775,12 +780,13 @@ static void put_many(const char *partition_key, unsigned count)
     scene_quietly(hosted_fill(&h, "Blogs", partition_key, count));
 }
 
-/* Beside those to the ledger, a move needs at most these requests: its pages;
- * for each load 4; for each started hundred of a destination partition 2; for
- * each started hundred of a source partition 1. */
+/* Besides requests to the ledger, a move needs at most these requests: its
+ * pages; 4 for each load; 2 for each started hundred entities of a destination
+ * partition; 1 for each started hundred entities of a source partition. */
 FIXTURE_TEST(a_move_needs_few_requests)
 {
-    static struct faulty counter; /* of all but those to the ledger */
+    static struct faulty
+        counter; /* counts all requests except those to the ledger */
     struct script_event *pages = script_call(&s, CALL_SCAN, "Blogs", 9999, 0);
     unsigned budget;
 
@@ -793,7 +799,8 @@ FIXTURE_TEST(a_move_needs_few_requests)
     run("all", RUN_SUCCEEDED);
     assert_int_equal(counter.operations, 2 * 2101);
     budget = pages->seen + 3 * 4 + 3 * (13 + 9 + 1 + 2);
-    /* A round makes up to two requests more, such as for the clock. */
+    /* Each round may make two further requests, for example to read the
+     * clock. */
     if (counter.requests > budget + (unsigned)(2 * h.passes))
         fail_msg("%u requests, %u of them pages; at most %u", counter.requests,
             pages->seen, budget);
@@ -854,7 +861,8 @@ SOURCE_TEST(sources_written_during_the_last_round_are_behind)
     assert_int_equal(h.behind, 1);
 }
 
-/* Rule A2: the last round has moved a source, and reports another one. */
+/* Rule A2: the last round moves one source and reports another one. A reported
+ * source does not count as behind. */
 SOURCE_TEST(sources_that_are_named_are_not_behind)
 {
     scene_put("OldBlogs", "a", "1", "\"N\":2");

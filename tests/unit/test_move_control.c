@@ -14,10 +14,10 @@
 #include "worker/store/retry.h"
 
 #define ID "r1"
-#define ENTITIES 1200 /* two dozen loads; two without a rate */
-#define STEPS 60      /* requests of an attempt, about */
+#define ENTITIES 1200 /* 24 loads; 2 loads if the job has no rate */
+#define STEPS 60      /* about the number of requests of an attempt */
 
-/* A load has 50 pairs and takes 1 s. */
+/* With this rate a load has 50 pairs and takes 1 s. */
 static const char JOBS[] =
     "mv:\n"
     "  kind: move\n"
@@ -28,10 +28,10 @@ static const char JOBS[] =
 
 enum ask { ASK_NOTHING, ASK_CANCEL, ASK_PAUSE, ASK_RESUME };
 
-/* What happens at one request of the attempt under way. */
+/* An event at one request of the current attempt. */
 struct event {
     unsigned at; /* number of the request, from 1; 0: never */
-    bool stops;  /* SIGTERM */
+    bool stops;  /* the attempt is told to stop, as by SIGTERM */
     bool dies;   /* no request of the attempt succeeds any more */
     enum ask ask;
 };
@@ -41,10 +41,10 @@ struct scene {
     struct loading loading;
     struct event events[2];
     unsigned request;
-    bool asked;       /* the last control_*() has asked an owner */
-    bool alive;       /* ... which was alive */
-    int64_t asked_ms; /* when */
-    bool as_command;  /* attempts are those of `run` */
+    bool asked;       /* the last control_*() left the work to an attempt */
+    bool alive;       /* the run had an owner then */
+    int64_t asked_ms; /* time of the last event with an `ask` */
+    bool as_command;  /* attempts are made as by the command `run` */
 };
 
 static struct scene *scene_of(struct workbench *bench)
@@ -130,7 +130,7 @@ static int attempt(struct scene *scene)
     return result.end;
 }
 
-/* Until the run has ended or is paused. */
+/* Makes attempts until the run has succeeded, or is cancelled or paused. */
 static void attempt_all(struct scene *scene)
 {
     struct workbench *bench = &scene->bench;
@@ -141,7 +141,8 @@ static void attempt_all(struct scene *scene)
         if (strcmp(state, "cancelled") == 0 || strcmp(state, "paused") == 0 ||
             strcmp(state, "succeeded") == 0)
             return;
-        virtual_sleep(120000); /* a dead owner's lease, a wait */
+        virtual_sleep(
+            120000); /* until the lease of a dead owner, or a wait, is over */
         (void)attempt(scene);
     }
     fail_msg("the run is %s", workbench_state(bench, "mv", ID));
@@ -178,7 +179,8 @@ static void expect_whole(struct scene *scene)
     assert_false(has_intent(scene));
 }
 
-/* A worker that is asked sees that at its next renewal. */
+/* Fails unless the attempt ended within 10 s, the time until a renewal reads
+ * the request, and moved only complete loads of 50 pairs. */
 static void expect_whole_loads(struct scene *scene)
 {
     size_t moved = count(scene, "There");
@@ -193,7 +195,7 @@ static void expect_state(struct scene *scene, const char *state)
     assert_string_equal(workbench_state(&scene->bench, "mv", ID), state);
 }
 
-/* The run is in this state, and a person has asked for this. */
+/* Fails unless the run is in this state and its Control is `control`. */
 static void expect_asked(
     struct scene *scene, const char *state, const char *control)
 {
@@ -202,7 +204,8 @@ static void expect_asked(
         slice_is(workbench_stored(&scene->bench, "mv", ID)->control, control));
 }
 
-/* ask(), which leaves the rest to an attempt, or (false) has done all. */
+/* Calls ask(). `asked` true: an attempt must do the rest; false: ask() must
+ * have done everything. */
 static void ask_for(struct scene *scene, enum ask what, bool asked)
 {
     assert_ok(ask(scene, what));
@@ -229,10 +232,11 @@ static void expect_cancelled_whole(struct scene *scene)
     }                                                                          \
     static void name##_in(struct scene *scene)
 
-/* A request of the first load: some of its copies are stored. */
+/* Number of a request within the first load, when some of its copies are
+ * stored. */
 #define WITHIN_LOAD 14
 
-/* Attempt 1 is stopped within a load. */
+/* Makes an attempt that is stopped within a load. */
 static void leave_half(struct scene *scene)
 {
     scene->events[0] = (struct event){.at = WITHIN_LOAD, .stops = true};
@@ -241,7 +245,8 @@ static void leave_half(struct scene *scene)
     assert_true(has_intent(scene));
 }
 
-/* A person asks within a load, and so the attempt ends. */
+/* Makes an attempt during which `what` is asked for within a load. It must end
+ * as `end`, with the load complete. */
 static void ask_within_load(struct scene *scene, enum ask what, int end)
 {
     scene->events[0] = (struct event){.at = WITHIN_LOAD, .ask = what};
@@ -298,7 +303,8 @@ SCENE_TEST(a_killed_move_completes_its_load_before_it_is_cancelled)
     expect_cancelled_whole(scene);
 }
 
-/* A cancel waits for a load, within which the attempt is stopped. */
+/* Makes an attempt that is to be cancelled after its load, and is stopped
+ * before the load is complete. */
 static void stop_a_cancelled_load(struct scene *scene)
 {
     scene->events[0] = (struct event){.at = WITHIN_LOAD, .ask = ASK_CANCEL};
@@ -313,7 +319,7 @@ SCENE_TEST(a_stopped_move_that_is_to_be_cancelled_stays_open)
     expect_cancelled_whole(scene);
 }
 
-/* SIGINT ends `run` before the load is complete. */
+/* SIGINT stops the command `run` before the load is complete. */
 SCENE_TEST(a_command_that_is_stopped_pauses_no_run_that_is_to_be_cancelled)
 {
     scene->as_command = true;
@@ -336,7 +342,7 @@ SCENE_TEST(a_move_that_is_paused_within_a_load_is_queued_for_its_cancel)
     bool asked;
 
     leave_half(scene);
-    /* As `run` does it after SIGINT. */
+    /* The command `run` calls control_stop() after SIGINT. */
     assert_ok(control_stop(scene->bench.wrapped.inner, slice_of("mv"),
         slice_of(ID), &asked, &err));
     assert_false(asked);
@@ -355,7 +361,8 @@ SCENE_TEST(a_cancel_of_a_half_load_is_not_replaced_by_a_pause)
     expect_cancelled_whole(scene);
 }
 
-/* A half load is to be cancelled, and the intents cannot be read. */
+/* Asks for the cancel of a run with an incomplete load. The next attempt cannot
+ * read the intents, so the request remains. */
 static void cancel_in_an_outage(struct scene *scene)
 {
     leave_half(scene);
@@ -366,7 +373,7 @@ static void cancel_in_an_outage(struct scene *scene)
     assert_true(has_intent(scene));
 }
 
-/* Later the load is completed. */
+/* The next attempt completes the load, and the run is cancelled. */
 SCENE_TEST(an_outage_keeps_the_request_to_cancel_a_half_load)
 {
     cancel_in_an_outage(scene);
@@ -394,7 +401,8 @@ static void change_definition(struct scene *scene)
         scene->bench.job.hash, sizeof(scene->bench.job.hash), "%s", OTHER_HASH);
 }
 
-/* The run is resumed while the attempt completes the load. */
+/* A person resumes the run while the attempt completes the load. The next
+ * attempt must not move more under the changed definition. */
 SCENE_TEST(after_a_pause_that_is_taken_back_the_definition_is_judged_again)
 {
     size_t moved;
@@ -413,7 +421,8 @@ SCENE_TEST(after_a_pause_that_is_taken_back_the_definition_is_judged_again)
     assert_int_equal(count(scene, "There"), moved);
 }
 
-/* Nobody has accepted the other definition. */
+/* No person has accepted the changed definition; the run keeps the former
+ * one. */
 SCENE_TEST(a_half_load_is_completed_also_under_a_changed_definition)
 {
     leave_half(scene);
@@ -434,7 +443,8 @@ SCENE_TEST(a_half_load_is_completed_also_if_its_job_has_other_tables)
     expect_cancelled_whole(scene);
 }
 
-/* The job of that name is of another kind now, which cannot read intents. */
+/* The job now has another kind, which cannot read intents. The run waits until
+ * its kind is `move` again. */
 SCENE_TEST(a_half_load_is_kept_while_its_job_is_of_another_kind)
 {
     struct job move = scene->bench.job;
@@ -449,7 +459,7 @@ SCENE_TEST(a_half_load_is_kept_while_its_job_is_of_another_kind)
     expect_cancelled_whole(scene);
 }
 
-/* Whether a load is open is not known then. */
+/* While the intents cannot be read, it is not known whether a load is open. */
 SCENE_TEST(without_the_intents_a_half_load_is_neither_cancelled_nor_paused)
 {
     leave_half(scene);
@@ -493,7 +503,7 @@ SCENE_TEST(a_run_is_not_resumed_without_its_job)
     expect_state(scene, "queued");
 }
 
-/* ---- stopped, killed and asked at any request ---- */
+/* ---- stopped, killed, paused or cancelled at any request ---- */
 
 static void stop_anywhere(unsigned at, unsigned then, bool dies, enum ask what)
 {

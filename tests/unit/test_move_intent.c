@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The intents and checkpoints of a move: written by others meanwhile, damaged,
- * of another move, or of a store that is gone (rules M1, M3, M7 and M8). */
+/* Intents and checkpoints of a move that other attempts write meanwhile, that
+ * are damaged, that belong to another move, or whose store is no longer
+ * configured (rules M1, M3, M7 and M8). */
 #include <stdio.h>
 #include <string.h>
 
@@ -44,7 +45,8 @@ static void check_keys(const char *blogs, const char *old_blogs)
     scene_check_keys("OldBlogs", old_blogs);
 }
 
-/* Makes an attempt, which leaves so many rows of intents. */
+/* Makes an attempt of `job`, which must end as `wanted` and leave `rows` rows
+ * of intents. */
 static void attempt_leaves(const char *job, enum run_end wanted, unsigned rows)
 {
     scene_attempt(job, "", wanted);
@@ -70,7 +72,7 @@ static void die_at(const char *table, enum operation_type type, bool unsent)
 
 /* ---- rows of an intent ---- */
 
-/* A copy of row number n. */
+/* Returns a copy of row number n of the intent. */
 static struct entity row(size_t n)
 {
     struct scan_request request = {.table = "TablewardRuns",
@@ -109,8 +111,8 @@ static void take_away(struct entity *entity, const char *name)
     entity->property_count = kept;
 }
 
-/* Sets a property of row number n to text; or to number, unless that is
- * NO_NUMBER; or removes it. */
+/* edit_row: sets the property of row number n to `text`. text NULL: sets it to
+ * `number`; if that is NO_NUMBER, removes the property. */
 #define NO_NUMBER INT32_MIN
 static void edit_row(
     size_t n, const char *property, const char *text, int32_t number)
@@ -152,7 +154,7 @@ static void rename_row(size_t n, const char *row_key)
     write_row(OPERATION_INSERT, &entity);
 }
 
-/* Stores this list in the intent, with its digest. */
+/* Stores `list` in the intent, with its digest. */
 static void write_list(const char *list)
 {
     unsigned char digest[CRYPTO_SHA256_BYTES];
@@ -186,7 +188,7 @@ static void leave_an_intent_at(const char *table, enum operation_type type)
     assert_int_equal(count("TablewardRuns"), 1);
 }
 
-/* In state `leaving`. */
+/* Leaves an intent in state `leaving`, with one pair; both entities exist. */
 static void leave_an_intent(void)
 {
     leave_an_intent_at("TablewardRuns", OPERATION_REPLACE);
@@ -239,7 +241,8 @@ FIXTURE_TEST(an_intent_with_a_property_of_another_kind_is_damaged)
         {"Chunks", NULL, INTENT_MAX_CHUNKS + 1}, {"Chunks", NULL, 2},
         {"Pairs", NULL, -1}, {"Pairs", NULL, LOAD_MAX_PAIRS + 1},
         {"Pairs", NULL, 2}, {"Text", NULL, 1}, {"Text", "a\t1\n", 0},
-        {"Text", "a\t7\te\ta\t7\te\t" DIGEST "\n", 0}, /* another source */
+        {"Text", "a\t7\te\ta\t7\te\t" DIGEST "\n",
+            0}, /* the list names another source */
         {"Digest", DIGEST, 0}};
 
     for (size_t i = 0; TEST_EACH(i, cases); i++) {
@@ -250,8 +253,8 @@ FIXTURE_TEST(an_intent_with_a_property_of_another_kind_is_damaged)
     }
 }
 
-/* The pairs may have another meaning in a newer version. A takeover would
- * delete their sources. */
+/* In a newer version the pairs may have another meaning: a move that took the
+ * intent over could delete sources that it must not delete. */
 FIXTURE_TEST(an_intent_of_a_newer_version_is_left_alone)
 {
     leave_an_intent();
@@ -294,8 +297,8 @@ FIXTURE_TEST(an_intent_whose_list_cannot_be_read_is_damaged)
     }
 }
 
-/* Entities 0, 1, ... below number. Their keys have 500 characters, so that the
- * list needs several rows. */
+/* Inserts entities 0 to `number` - 1. Their keys have 500 characters, so that
+ * the list of an intent needs several rows. */
 static void fill_with_long_keys(
     const char *table, unsigned number, const char *properties)
 {
@@ -360,8 +363,8 @@ static void note_intent_key(struct hosted *callbacks)
     intent_key = row(0).row_key.at;
 }
 
-/* A run of the job moves this source, and meanwhile the key of its intent is
- * noted. */
+/* Moves the source `row_key` with a run of the job, and notes the key of its
+ * intent meanwhile. */
 static void move_and_note_key(const char *job, const char *row_key)
 {
     scene_put("Blogs", "a", row_key, "\"N\":1");
@@ -441,7 +444,8 @@ FIXTURE_TEST(who_lost_its_intent_deletes_nothing)
     }
 }
 
-/* The first writes of state `leaving` have no answer, and are not done. */
+/* Loses the requests of the first `last` writes of state `leaving`: they get no
+ * response and are not carried out. */
 static struct script_event *leaving_is_lost(unsigned last)
 {
     return script_unsent(
@@ -483,7 +487,8 @@ FIXTURE_TEST(an_intent_of_other_tables_stays)
     check_keys("a/1 ", "a/1 ");
 }
 
-/* The pairs are reported with the tables of their own move. */
+/* The intent is of a move from Blogs to OldBlogs, so its pairs are reported
+ * with these tables, not with those of job `onward`. */
 FIXTURE_TEST(what_another_move_left_is_named_where_it_is)
 {
     scene_quietly(hosted_table(&h, "Older"));
@@ -523,8 +528,8 @@ FIXTURE_TEST(the_source_itself_is_never_taken_for_its_copy)
     scene_check_keys("OldBlogs", "a/1 ");
 }
 
-/* The intent is `leaving`, and the source is absent: the pair was done. The
- * application may have changed the copy since. */
+/* The intent is in state `leaving` and the source is absent: the move of this
+ * pair was complete. The application may have deleted the copy since. */
 FIXTURE_TEST(a_copy_that_went_on_after_its_pair_was_done_is_not_missed)
 {
     scene_put("Blogs", "a", "1", "\"N\":1");
@@ -539,12 +544,14 @@ static const char GONE[] =
     "a/1: a move of this entity was interrupted, and a store of that move is "
     "no longer configured";
 
-/* Rule M8. */
+/* Rule M8: an intent whose store is no longer configured is removed, and its
+ * pair is reported. */
 FIXTURE_TEST(an_intent_of_a_store_that_is_gone_is_removed_and_named)
 {
     static const struct {
         const char *source, *destination; /* accounts that are gone */
-        const char *run; /* no open one: only the job knows the intent */
+        const char *run; /* Run of the intent, which is no open run; NULL: the
+                            run itself */
     } cases[] = {{"another", NULL, NULL}, {NULL, "another", NULL},
         {"another", "another", "an-earlier-run"}};
 
@@ -565,7 +572,7 @@ FIXTURE_TEST(an_intent_of_a_store_that_is_gone_is_removed_and_named)
         }
 }
 
-/* The run that stored the intent is held until the former configuration is
+/* Another run stored the intent, and is held until the former configuration is
  * restored. */
 FIXTURE_TEST(an_intent_of_another_open_run_stays_without_its_stores)
 {
@@ -574,7 +581,8 @@ FIXTURE_TEST(an_intent_of_another_open_run_stays_without_its_stores)
     edit_intent("DestinationAccount", "another");
     edit_intent("Run", "a-held-run");
     scene_remove("OldBlogs", "a", "1");
-    scene_remove("Blogs", "a", "1"); /* else its load has the intent's RowKey */
+    scene_remove("Blogs", "a",
+        "1"); /* otherwise its load would get the RowKey of the intent */
     h.other_open = true;
     attempt_leaves("all", RUN_SUCCEEDED, 1);
     h.other_open = false;
@@ -622,8 +630,8 @@ FIXTURE_TEST(a_name_that_the_ledger_does_not_take_keeps_the_intent)
 
 /* ---- the stores of an intent ---- */
 
-/* Two stores: main has an account of its own, other is the store in which the
- * intent's entities are. No job uses other, so that it is opened by open(). */
+/* Two stores: `main` is another account; `other` has the entities of the
+ * intent. No job uses `other`, so open_other() opens it. */
 static struct interposed elsewhere;
 static struct store *stores[2];
 static enum tw_err opens;
@@ -645,7 +653,8 @@ static enum tw_err pass(struct interposed *self, struct exchange *exchange,
     return request_send(self->inner, exchange, request);
 }
 
-/* The run's job now moves the tables of another store. */
+/* Leaves an intent whose store is called `named`. Afterwards the job uses
+ * another store than the intent. */
 static void leave_in_another_store(const char *named)
 {
     static const char *const names[] = {"main", "other"};
@@ -687,7 +696,8 @@ FIXTURE_TEST(a_store_that_no_job_uses_is_opened_for_its_intent)
     }
 }
 
-/* Its file may be on a disk that is not mounted. */
+/* A store cannot be opened, for example, if its file is on a disk that is not
+ * mounted. */
 FIXTURE_TEST(an_intent_waits_for_a_store_that_cannot_be_opened)
 {
     static const struct {
@@ -715,8 +725,8 @@ FIXTURE_TEST(an_intent_waits_for_a_store_that_cannot_be_opened)
     }
 }
 
-/* Rule M7: the intent of another job is that of the same tables, if its account
- * is this one's under another host. */
+/* Rule M7: an intent of another job is taken over if it is of the same tables.
+ * The tables are the same if the account is, under any host name. */
 FIXTURE_TEST(an_intent_under_another_host_of_the_account_is_taken_over)
 {
     static const struct {
@@ -756,8 +766,9 @@ FIXTURE_TEST(an_intent_of_a_former_endpoint_of_the_account_stays)
     check_keys("a/1 ", "a/1 ");
 }
 
-/* A file and its copy have one identity. The name in the intent decides; if no
- * store has this name, nothing does. */
+/* A file and a copy of the file have the same identity. The name in the intent
+ * decides which store is meant. If no store has this name, it is not
+ * decided. */
 FIXTURE_TEST(of_two_stores_with_one_identity_the_named_one_is_meant)
 {
     struct interposed twin;
@@ -822,7 +833,8 @@ FIXTURE_TEST(a_store_without_order_is_read_from_its_beginning)
 
 /* ---- loads ---- */
 
-/* The embedded store orders such keys as bytes, Azure as UTF-16. */
+/* The embedded store orders keys beyond U+FFFF by bytes, Azure by UTF-16
+ * units. */
 FIXTURE_TEST(keys_beyond_the_basic_plane_are_moved)
 {
     scene_put("Blogs", "a", "x", "\"N\":1");
@@ -834,8 +846,9 @@ FIXTURE_TEST(keys_beyond_the_basic_plane_are_moved)
     assert_int_equal(count("OldBlogs"), 4);
 }
 
-/* Between two copies are more pages of other entities than are read for one
- * copy: the second copy is read by its keys. */
+/* Inserts two sources and, between the places of their copies, so many other
+ * entities that the second copy is not reached by reading pages: it is read by
+ * its keys. */
 static void put_far_apart(void)
 {
     scene_quietly(hosted_fill(&h, "OldBlogs", "a", 4500));
@@ -880,7 +893,7 @@ FIXTURE_TEST(a_dry_run_counts_what_cannot_be_moved)
 {
     struct job_estimate estimate = {.table_count = 0};
 
-    /* More sources than a load has. */
+    /* More sources than one load takes. */
     scene_quietly(hosted_fill(&h, "Blogs", "b", 1100));
     scene_put("Blogs", "a", "1", "\"T\":1");
     scene_put("Blogs", "a", "2", "\"T\":1");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A move whose source or copy is written by others after the source was copied
- * and before it is deleted (rules M4 and M5). */
+/* Other programs write a source or its copy after the source was copied and
+ * before it is deleted (rules M4 and M5). */
 #include <stdio.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ static const char JOBS[] =
     "key-of-n: {kind: move, from: {table: Blogs}, to: {table: OldBlogs, "
     "partition_key: \"{N}\"}}\n";
 
-/* ---- what others do ---- */
+/* ---- writes of other programs ---- */
 
 static int writes;
 
@@ -58,7 +58,8 @@ static int set_up(void **state)
     return 0;
 }
 
-/* Others change the source before its first delete is carried out. */
+/* Sets up a source that another program changes before its first delete is
+ * carried out. */
 static int set_up_changed(void **state)
 {
     (void)set_up(state);
@@ -66,7 +67,8 @@ static int set_up_changed(void **state)
     return 0;
 }
 
-/* They delete it. */
+/* Sets up a source that another program deletes before its first delete is
+ * carried out. */
 static int set_up_gone(void **state)
 {
     (void)set_up(state);
@@ -78,7 +80,8 @@ static int set_up_gone(void **state)
 #define CHANGED_TEST(name) TEST_IN(name, set_up_changed, scene_end)
 #define GONE_TEST(name) TEST_IN(name, set_up_gone, scene_end)
 
-/* What batches number first to last of this type meet. */
+/* Answers the batches number `first` to `last` of this type with `answer`; if
+ * `unsent`, they are not carried out. */
 static struct script_event *batch_meets(const char *table,
     enum operation_type type, unsigned first, unsigned last, enum tw_err answer,
     bool unsent)
@@ -108,7 +111,8 @@ static void check_no_intent(void)
     scene_check_keys("TablewardRuns", "");
 }
 
-/* A run of the job ends so, and leaves the source and its copy so. */
+/* Makes a run of the job, which must end as `end`. Then the source and its copy
+ * must have these properties. */
 static void ends(
     const char *job, enum run_end end, const char *source, const char *copy)
 {
@@ -182,8 +186,8 @@ TEST(a_copy_that_others_change_or_delete_is_not_overwritten)
     }
 }
 
-/* Others have written the copy back unchanged: its ETag is not the run's any
- * more. */
+/* In the third case another program writes the copy back unchanged: its ETag is
+ * no longer the one of the run. */
 TEST(a_copy_that_is_not_read_back_as_it_was_replaced_stays)
 {
     static const struct {
@@ -201,7 +205,7 @@ TEST(a_copy_that_is_not_read_back_as_it_was_replaced_stays)
     }
 }
 
-/* A request of the repair is refused: then nothing is decided. */
+/* A request of the repair is refused, so the repair decides nothing. */
 CHANGED_TEST(a_refusal_during_a_repair_is_an_outage_and_loses_nothing)
 {
     replace_meets(1, 1, TW_REFUSED, true);
@@ -228,7 +232,7 @@ CHANGED_TEST(a_changed_source_that_cannot_be_read_is_an_outage)
     ends("all", RUN_OUTAGE, "{\"N\":9}", "{\"N\":1}");
 }
 
-/* ---- after that the source is deleted ---- */
+/* ---- the delete of the source ---- */
 
 /* The delete was carried out, so the copy is the only entity left: it stays. */
 FIXTURE_TEST(after_an_unknown_delete_an_absent_source_is_done)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The datagrams to the service manager, on a socket of the test's own. */
+/* Datagrams to the service manager, which a socket of this test receives. */
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -8,10 +8,11 @@
 #include "tests/support/test.h"
 #include "worker/run/notify.h"
 
-/* A manager: a socket by path in the test's folder, or abstract. */
+/* The service manager: a socket with a path in the test's folder, or an
+ * abstract socket. */
 struct manager {
     int fd;
-    char name[100]; /* as $NOTIFY_SOCKET would have it */
+    char name[100]; /* address, as written in $NOTIFY_SOCKET */
     char text[1024];
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Stores from the configuration: the ways to give credentials, and the errors
- * of wrong combinations. */
+ * of invalid combinations. */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -10,7 +10,7 @@
 #include "worker/store/open.h"
 #include "worker/store/store.h"
 
-/* The emulator's key, which is public. */
+/* The well-known account key of the emulator. */
 #define KEY                                                                    \
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTO"  \
     "tr/KBHBeksoGMGw=="
@@ -135,8 +135,9 @@ CONFIG_TEST(an_unset_variable_is_an_error_only_at_opening)
     assert_null(store);
 }
 
-/* The store of the entry opens, with that endpoint and those credentials; NULL
- * says nothing of it. */
+/* Opens the store of the configuration text `text`, which must have this
+ * endpoint and these credentials. `endpoint` NULL: not compared; `acts_as`
+ * NULL: none. */
 static void expect_open(struct config_text *c, const char *text,
     const char *endpoint, const char *acts_as)
 {
@@ -154,7 +155,8 @@ static void expect_open(struct config_text *c, const char *text,
     store_close(store);
 }
 
-/* It does not open, and what is said shows no secret. */
+/* Fails unless the store is refused with an error that contains `says` and no
+ * part of a secret. */
 static void expect_refused(
     struct config_text *c, const char *text, const char *says)
 {

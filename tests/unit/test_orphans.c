@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Open runs that no message rings for: which are found, what an outage does. */
+/* Orphans, which are open runs without a valid lease and without a message:
+ * which runs are found, and what an outage does. */
 #include "tests/support/test.h"
 #include "tests/support/workbench.h"
 
@@ -37,7 +38,8 @@ TEST_FIXTURE(fixture, struct fixture, init, done)
 #define FIXTURE_TEST(name)                                                     \
     TEST_WITH(name, fixture_set_up, fixture_tear_down, struct fixture *f)
 
-/* An open run whose lease was over so many seconds ago. */
+/* Stores an open run whose lease expired `ago_s` seconds ago; negative: the
+ * lease is still valid. */
 static void leave_run(struct fixture *f, const char *id, int64_t ago_s)
 {
     struct ledger_run *run = workbench_football(&f->bench, id);
@@ -62,7 +64,7 @@ static void begin(struct fixture *f)
     orphans_begin(&f->orphans);
 }
 
-/* The next that is found in the pass, and no other. */
+/* Continues the pass, which must find run `id` and no other run. */
 static void expect_only(struct fixture *f, const char *id)
 {
     assert_int_equal(first_of(f), WALK_FOUND);
@@ -83,7 +85,8 @@ FIXTURE_TEST(only_those_that_nobody_works_on_are_found)
     assert_int_equal(first_of(f), WALK_FOUND);
 }
 
-/* "..": its archive would lie in the folder above. */
+/* Ids that no run may have. For ".." the archive would be in the parent
+ * folder. */
 FIXTURE_TEST(a_run_whose_id_is_none_is_left_alone)
 {
     char overlong[130];
@@ -140,8 +143,8 @@ static const char *waits_for(struct fixture *f, const char *id)
     return run->state == LEDGER_WAITING ? run->waits_for.at : "nothing";
 }
 
-/* It stayed `running` for ever, with its locks. A run of another queue may be
- * that of another configuration's worker. */
+/* Otherwise the run would stay `running` for ever, with its locks. A run of
+ * another queue may belong to a worker with another configuration. */
 FIXTURE_TEST(an_orphan_whose_job_was_removed_is_held)
 {
     leave_run_without_job(f, "by-run", "", 1000);
@@ -161,7 +164,8 @@ FIXTURE_TEST(an_orphan_whose_job_was_removed_is_held)
     assert_int_equal(f->orphans.unserved, 0);
 }
 
-/* A marker of the index, and the run. */
+/* In the first case the ledger index cannot be read, in the second case the
+ * run. */
 FIXTURE_TEST(what_cannot_be_read_ends_the_pass)
 {
     static const enum bench_call FAILING[] = {BENCH_SCAN, BENCH_GET};
@@ -178,7 +182,8 @@ FIXTURE_TEST(what_cannot_be_read_ends_the_pass)
     }
 }
 
-/* Ended between the two looks, or spoilt: not for us. */
+/* The ledger index has a row, but the run has meanwhile gone, or cannot be
+ * read. */
 FIXTURE_TEST(a_marker_without_a_run_is_passed_over)
 {
     leave_run(f, "a", 1000);
@@ -198,7 +203,7 @@ FIXTURE_TEST(without_a_ledger_there_are_none)
     assert_int_equal(f->bench.calls[BENCH_SCAN], 1);
 }
 
-/* More markers than one page holds. */
+/* The ledger index has more rows than a page. */
 FIXTURE_TEST(markers_are_read_page_by_page)
 {
     unsigned found = 0;
@@ -213,6 +218,7 @@ FIXTURE_TEST(markers_are_read_page_by_page)
     while (first_of(f) == WALK_FOUND)
         found++;
     assert_int_equal(found, 1003);
-    /* Two pages, and before and after them the search for the next job. */
+    /* One scan before and one after the two pages: they search for the next
+     * job. */
     assert_int_equal(f->bench.calls[BENCH_SCAN], 4);
 }

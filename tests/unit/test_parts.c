@@ -13,8 +13,8 @@
 #include "worker/base/buf.h"
 #include "worker/store/request_pool.h"
 
-/* PartitionKeys in ascending order. Stores that compare code points have the
- * last two in the other order than stores that compare UTF-16 units. */
+/* PartitionKeys in ascending order. The last two are in the opposite order in
+ * stores that compare code points, not UTF-16 units. */
 static const char *const keys[] = {"", "!", "A", "B", "a", "b", "c", "\xc3\xa9",
     "\xe6\xbc\xa2", "\xed\x9f\xbf", "\xef\xbd\xa1", "\xf0\x9f\x98\x80"};
 
@@ -103,8 +103,8 @@ static void meet_all(struct scene *scene)
         meet_again(scene, keys[k], 640);
 }
 
-/* Read the table in parts, and count the entities of each partition that were
- * returned. */
+/* Reads the table in parts. Counts in `came` the returned entities of each
+ * partition. */
 static void read_all(struct scene *scene, struct scan_spec spec)
 {
     struct parts *parts;
@@ -130,7 +130,8 @@ static void read_all(struct scene *scene, struct scan_spec spec)
     parts_close(parts);
 }
 
-/* Exactly the partitions number `from` to `below` - 1 came, and whole. */
+/* Fails unless exactly the partitions number `from` to `below` - 1 were
+ * returned, each with all its entities. */
 static void assert_came(const struct scene *scene, size_t from, size_t below)
 {
     for (size_t k = 0; k < KEYS; k++)
@@ -164,8 +165,8 @@ SCENE_TEST(a_table_that_was_read_comes_in_parts)
     assert_int_equal(scene->first_pages, PARTS_MAX);
 }
 
-/* Whatever sample the bounds come from: keys in any order, keys that no longer
- * exist, keys of one partition only. */
+/* The bounds of the parts come from a sample. It may have keys in any order,
+ * keys that no longer exist, or keys of one partition only. */
 TEST(every_entity_comes_once_wherever_it_is_parted)
 {
     for (uint32_t seed = 1; seed <= 200; seed++) {
@@ -258,7 +259,8 @@ SCENE_TEST(what_goes_on_after_a_key_is_one_part)
     assert_int_equal(scene->came[5], EACH - 10);
     scene->came[5] = EACH;
     assert_came(scene, 5, KEYS);
-    /* One for the rest of that partition, one for the partitions after it. */
+    /* One scan reads the rest of that partition, one the partitions after
+     * it. */
     assert_int_equal(scene->first_pages, 2);
 }
 

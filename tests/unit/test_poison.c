@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A message that cannot be understood: copy, ledger, original, in this order,
- * whatever the store says on the way. In a virtual world.
+ * A message that cannot be understood: a poison copy is put, the run is stored
+ * in the ledger, and then the message is deleted, in this order, whatever the
+ * store responds. On a virtual clock.
  */
 #include "tests/support/test.h"
 #include "tests/support/workbench.h"
@@ -23,7 +24,8 @@ struct fixture {
     struct err err;
 };
 
-/* Receive the message once it is visible; again if it was received before. */
+/* Receives the message. If it was received before, first waits until it is
+ * visible again. */
 static void receive(struct fixture *f)
 {
     if (f->taken.count > 0)
@@ -64,7 +66,8 @@ static enum tw_err poison(struct fixture *f, const char *job)
         60, "not JSON", &f->err);
 }
 
-/* The message is where it was, and nothing says that it is poisoned. */
+/* Fails unless the message is still in its queue and the ledger has no run of
+ * it. */
 static void expect_untouched(struct fixture *f)
 {
     assert_int_equal(workbench_count(&f->bench, BENCH_QUEUE), 1);
@@ -94,7 +97,8 @@ FIXTURE_TEST(it_leaves_a_copy_and_the_reason)
         struct bench_fate meets[2];
         const char *job;
         enum tw_err outcome;
-        const char *stored_as; /* NULL: the message is left */
+        const char *stored_as; /* job of the stored run; NULL: none, and the
+                                  message stays in its queue */
     } cases[] = {
         {"no request fails", {{0}}, LEDGER_UNREADABLE, TW_OK,
             LEDGER_UNREADABLE},
@@ -134,8 +138,8 @@ FIXTURE_TEST(it_leaves_a_copy_and_the_reason)
     }
 }
 
-/* What an earlier delivery has put is not known: while the queue service does
- * not answer, no delivery puts another copy. */
+/* It is not known whether the first delivery has put a poison copy. While the
+ * poison queue does not respond, no later delivery puts another one. */
 FIXTURE_TEST(a_message_that_comes_again_is_put_where_the_queue_answers)
 {
     f->message.dequeue_count = 1;
@@ -190,8 +194,8 @@ FIXTURE_TEST(a_run_that_has_the_id_keeps_it)
 static struct fixture *slow;
 static struct messages taken_again;
 
-/* Before the first request this worker is stopped, or its machine suspended,
- * for so long that another one receives the message, and poisons it. */
+/* Advances the clock, as if this worker were stopped or its machine suspended,
+ * until another worker has received and poisoned the message. */
 BENCH_BETWEEN(another_is_faster)
 {
     struct lease_message message = slow->message;
@@ -245,7 +249,8 @@ FIXTURE_TEST(a_message_that_another_has_received_is_not_copied)
     check_one_copy(f, slow_ledger_and_pause, TW_CONFLICT);
 }
 
-/* Where no other worker has it, it is ours for another visibility timeout. */
+/* The visibility timeout is over, but no other worker has received the message.
+ * So this worker renews it for another visibility timeout. */
 FIXTURE_TEST(a_message_that_is_poisoned_late_is_renewed)
 {
     virtual_step_clocks(0, 70000, 70000);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Thousands of messages of a misspelt job: seen, understood, taken back. */
+/* Thousands of messages with a misspelt job: `poison list` shows them in one
+ * line, and one command drops or retries all of them. */
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -22,7 +23,7 @@
 
 static char output[1 << 20];
 
-/* Run the command in this process; what it prints is in output. */
+/* Runs the command in this process. Its standard output is then in `output`. */
 static int run_line(const char *const *words)
 {
     char *argv[MAX_WORDS] = {(char[]){"tableward"}};
@@ -99,8 +100,9 @@ static void put_next(void *arg)
     }
 }
 
-/* Messages as a front end puts them, past the command `enqueue`; many at once,
- * which the store commits together. */
+/* Puts `count` messages on the queue, as a front end does without `enqueue`.
+ * Several threads do so at once, and the store commits their messages
+ * together. */
 static void put_messages(int count)
 {
     struct platform_thread threads[32];
@@ -124,7 +126,7 @@ static void print_took(const char *what)
     began_ms = platform_boot_ms();
 }
 
-/* Let a worker poison messages of a job that is not there. */
+/* Makes a worker poison `count` messages whose job is not configured. */
 static void poison(int count)
 {
     (void)unlink("t.db");
@@ -152,7 +154,8 @@ TEST(thousands_of_a_misspelt_job_are_one_line_and_one_drop)
     assert_string_equal(output, "");
 }
 
-/* The job is there after a mistake in a deployment: all of them run. */
+/* The job was missing because of a mistake. Once it is configured, one command
+ * queues all messages again. */
 TEST(thousands_are_queued_again_by_one_command)
 {
     poison(MANY);
@@ -178,8 +181,8 @@ TEST(list_with_all_has_a_line_for_each)
 }
 
 /* Only the first 32 messages of a queue can be peeked. */
-/* Messages have their InsertionTime in whole seconds: the first message is the
- * oldest if the others come in a later second. */
+/* InsertionTime has whole seconds. So the first message is certainly the oldest
+ * only if the others are put in a later second. */
 TEST(list_names_a_run_whose_message_can_be_shown)
 {
     char id[64] = "";

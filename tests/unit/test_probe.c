@@ -68,8 +68,8 @@ static int tear_down(void **state)
 #define FIXTURE_TEST(name)                                                     \
     TEST_WITH(name, set_up, tear_down, struct scene *scene)
 
-/* Make the stores look like two host names of an account: their identities are
- * not known. */
+/* Makes the stores look like Azure stores with different host names: their
+ * identities do not show which of them are one account. */
 static void disguise(struct scene *scene)
 {
     for (size_t i = 0; i < 3; i++) {
@@ -127,7 +127,7 @@ FIXTURE_TEST(a_probe_leaves_no_entity)
 
 FAULTY_CHOICE(lose_first)
 {
-    /* The first batch fails, because the table is missing. */
+    /* Batch 0 fails in any case, because the table is missing. */
     if (call == CALL_BATCH && n == 1)
         return FAULT_LOSE_ANSWER;
     return FAULT_NONE;
@@ -161,11 +161,12 @@ FAULTY_CHOICE(lose_writes)
     return call == CALL_BATCH && n > 0 ? FAULT_LOSE_REQUEST : FAULT_NONE;
 }
 
-/* Then the answer is unknown, so nothing may be deleted. */
+/* If a request of the probe fails, it is not known whether the two names mean
+ * one store, so nothing may be deleted. */
 FIXTURE_TEST(what_cannot_be_stored_or_read_is_not_known)
 {
     static const struct {
-        size_t store; /* which one fails */
+        size_t store; /* index of the store whose requests fail */
         enum fault (*choose)(void *ctx, enum store_call call, unsigned n);
         enum tw_err outcome;
     } cases[] = {

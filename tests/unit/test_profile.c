@@ -36,7 +36,8 @@ static int tear_down(void **state)
 
 #define FIXTURE_TEST(name) TEST_IN(name, set_up, tear_down)
 
-/* properties: members of a JSON object, or "". */
+/* Returns an entity with these properties, written as members of a JSON object;
+ * "": none. */
 static struct entity entity_of(
     const char *partition_key, const char *row_key, const char *properties)
 {
@@ -79,7 +80,7 @@ static const char *text(void)
     return buf_text(&output);
 }
 
-/* The profile as JSON, parsed, until the next call. */
+/* Returns the profile as parsed JSON, which is valid until the next call. */
 static const struct json *json(void)
 {
     struct err err;
@@ -238,7 +239,7 @@ FIXTURE_TEST(without_a_version_none_is_counted)
     assert_null(json_get(json(), "Versions"));
 }
 
-/* ---- the largest ---- */
+/* ---- the largest entity ---- */
 
 FIXTURE_TEST(the_first_of_the_largest_is_named)
 {
@@ -286,7 +287,8 @@ FIXTURE_TEST(bytes_are_those_that_the_service_limits)
 
 /* ---- limits ---- */
 
-/* An entity with `count` properties, named from P<first> on. */
+/* Returns an entity with `count` properties, whose names are P<first> and so
+ * on. */
 static struct entity wide_entity(size_t first, size_t count)
 {
     struct entity entity;
@@ -355,8 +357,8 @@ FIXTURE_TEST(one_version_more_than_there_can_be_is_refused)
 
 /* ---- memory ---- */
 
-/* The number of allocations while `count` entities with the same properties are
- * added. */
+/* Returns the number of allocations while `count` entities with the same
+ * properties are added. */
 static unsigned long allocations_of(size_t first, size_t count)
 {
     const unsigned long most = 1000000;

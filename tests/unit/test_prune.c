@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What leaves the ledger, and what stays. */
+/* Which runs and ledger index rows a pass of pruning deletes, and which
+ * stay. */
 #include "tests/support/test.h"
 #include "tests/support/workbench.h"
 
@@ -35,17 +36,16 @@ static int tear_down(void **state)
 #define FIXTURE_TEST(name)                                                     \
     TEST_WITH(name, set_up, tear_down, struct workbench *bench)
 
-/* A run, what is known of its end and of its message, and its state after a
- * pass. */
+/* A run before a pass, and its state after the pass (`left`). */
 struct row {
     const char *id;
     enum ledger_state state;
-    const char *ended; /* NULL: it has not */
+    const char *ended; /* NULL: the run has not ended */
     const char *left;
-    const char *message_until; /* NULL: not known */
+    const char *message_until; /* NULL: MessageUntil is not set */
 };
 
-/* queue: NULL where the command `run` began it. */
+/* Stores the run of `row`. queue NULL: the command `run` began the run. */
 static void store_row(struct workbench *bench, const char *job,
     const char *queue, const struct row *row)
 {
@@ -87,7 +87,7 @@ static void expect(struct workbench *bench, const char *id, const char *wanted)
     assert_string_equal(workbench_state(bench, JOB, id), wanted);
 }
 
-/* A whole pass leaves run id in that state. */
+/* Makes a whole pass, after which run `id` must be in state `wanted`. */
 static void expect_pass(
     struct workbench *bench, const char *id, const char *wanted)
 {
@@ -95,7 +95,8 @@ static void expect_pass(
     expect(bench, id, wanted);
 }
 
-/* The rows are stored, and a pass is made. */
+/* Stores the runs of `rows` and makes a pass, after which each run must be in
+ * its state `left`. */
 static void expect_rows(
     struct workbench *bench, const struct row *rows, size_t count)
 {
@@ -135,11 +136,11 @@ FIXTURE_TEST(what_ended_long_ago_leaves_and_failures_stay)
 FIXTURE_TEST(a_run_stays_while_its_message_may_be_hidden)
 {
     static const struct row ROWS[] = {
-        /* Its message may be hidden for seven days. */
+        /* The message of a cancelled run may be hidden for seven days. */
         {"a", LEDGER_CANCELLED, FOUR_DAYS_AGO, "cancelled", NULL},
         {"b", LEDGER_SUCCEEDED, FOUR_DAYS_AGO, "succeeded",
             "2026-11-24T13:00:00Z"},
-        /* The message that was known came before the end. */
+        /* MessageUntil is before the end of the run. */
         {"c", LEDGER_SUCCEEDED, FOUR_DAYS_AGO, "none", "2026-11-20T09:00:00Z"},
         {"d", LEDGER_CANCELLED, "2026-11-17T11:00:00Z", "none", NULL},
         {"e", LEDGER_SUCCEEDED, FOUR_DAYS_AGO, "none", "2026-11-24T11:00:00Z"},
@@ -153,8 +154,8 @@ static void let_pass(int64_t ticks)
     virtual_step_clocks(0, ticks / TICKS_PER_MS, ticks / TICKS_PER_MS);
 }
 
-/* No worker was running for weeks: the message is visible, and the first pass
- * must not be earlier than its delivery. */
+/* No worker was running for weeks, so the message of a cancelled run may be
+ * visible now. The run must stay until the message has been received. */
 FIXTURE_TEST(a_run_whose_message_may_be_visible_stays_until_its_queue_is_empty)
 {
     struct exchange exchange = {0};
@@ -164,8 +165,8 @@ FIXTURE_TEST(a_run_whose_message_may_be_visible_stays_until_its_queue_is_empty)
     store(bench, "a", LEDGER_CANCELLED, LONG_AGO);
     store(bench, "b", LEDGER_CANCELLED, "2026-10-01T10:00:00Z");
     expect_pass(bench, "a", "cancelled");
-    expect(bench, "b", "none"); /* 30 days are enough */
-    /* A message that a worker has received counts, too. */
+    expect(bench, "b", "none"); /* a run is kept for 30 days at most */
+    /* A queue whose messages were received, but not deleted, is not empty. */
     messages_init(&taken);
     (void)workbench_take(bench, BENCH_QUEUE, &taken);
     expect_pass(bench, "a", "cancelled");
@@ -175,8 +176,9 @@ FIXTURE_TEST(a_run_whose_message_may_be_visible_stays_until_its_queue_is_empty)
     expect_pass(bench, "a", "none");
 }
 
-/* `run --id` ends a run without its message, and a worker may be killed before
- * it deletes the message. Then no worker served the queue. */
+/* The message of an ended run may still be in the queue: `run --id` ends a run
+ * without receiving its message, and a worker may be killed before it deletes
+ * the message. No worker has served this queue since. */
 FIXTURE_TEST(
     a_run_stays_while_its_queue_begins_with_messages_from_before_its_end)
 {
@@ -189,7 +191,8 @@ FIXTURE_TEST(
     expect_pass(bench, "a", "succeeded");
     expect(bench, "b", "succeeded");
     workbench_consume(bench, BENCH_QUEUE, "its own");
-    expect_pass(bench, "a", "none"); /* the queue is busy, not forgotten */
+    expect_pass(bench, "a",
+        "none"); /* the first message was put after the end of the run */
     expect(bench, "b", "none");
 }
 
@@ -218,7 +221,8 @@ FIXTURE_TEST(a_run_stays_while_the_first_messages_of_its_queue_are_unknown)
 
 /* ---- clocks ---- */
 
-/* The ledger's own clock, which has dated the ends, does not follow. */
+/* Only the clock of this machine is set wrong. Pruning uses the clock of the
+ * ledger's service, which also wrote the times of end. */
 FIXTURE_TEST(a_wrong_clock_of_this_machine_prunes_nothing)
 {
     store(bench, "a", LEDGER_SUCCEEDED, "2026-11-20T23:59:59Z");
@@ -236,7 +240,7 @@ FIXTURE_TEST(a_wrong_clock_of_this_machine_prunes_nothing)
     assert_int_equal(prune.pruned, 0);
 }
 
-/* Between the read and the delete somebody writes the run. */
+/* Writes the run after the pass has read it and before the pass deletes it. */
 BENCH_BETWEEN(meddle)
 {
     if (call != BENCH_BATCH)
@@ -258,9 +262,9 @@ FIXTURE_TEST(without_a_ledger_there_is_nothing_to_prune)
     assert_int_equal(pass(bench), WALK_DONE);
 }
 
-/* ---- what the index says, and the run does not ---- */
+/* ---- ledger index rows that do not match a run ---- */
 
-/* An entity of the job's partition with one text. */
+/* Writes an entity of the job's partition, with one string property. */
 static void write_entity(struct workbench *bench, enum operation_type type,
     const char *row_key, const char *name, const char *text)
 {
@@ -284,11 +288,12 @@ FIXTURE_TEST(a_row_without_its_run_goes)
     assert_int_equal(pass(bench), WALK_DONE);
     assert_int_equal(prune.pruned, 0);
     assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_ENDED), 0);
-    expect(bench, "f", "paused"); /* it is on another list */
+    expect(bench, "f", "paused"); /* the row of f is on another list */
     assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 1);
 }
 
-/* Its run may be where only that version finds it. */
+/* A newer version may store the run of its row where this version does not find
+ * it. */
 FIXTURE_TEST(a_newer_version_s_index_row_stays)
 {
     struct entity entity;
@@ -304,7 +309,8 @@ FIXTURE_TEST(a_newer_version_s_index_row_stays)
     assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_ENDED), 1);
 }
 
-/* A newer worker's run, one that cannot be read, and a row that names none. */
+/* Run a has a state of a newer version, run b cannot be read, and an index row
+ * names no run. */
 FIXTURE_TEST(what_cannot_be_understood_stays)
 {
     for (char id[] = "a"; id[0] <= 'c'; id[0]++)
@@ -341,7 +347,8 @@ FIXTURE_TEST(an_outage_of_any_request_gives_the_pass_up)
     expect_pass(bench, "a", "none");
 }
 
-/* The next pass knows what became of it. */
+/* After such an outcome of a delete the pass continues. The next pass reads the
+ * run again. */
 FIXTURE_TEST(an_outcome_that_others_decide_is_left_to_the_next_pass)
 {
     static const enum bench_fault cases[] = {
@@ -390,7 +397,7 @@ FIXTURE_TEST(an_index_row_may_lack_what_it_tells)
     arena_done(&arena);
 }
 
-/* What an older worker cannot read is no reason to end it. */
+/* A run counts as open if its state is of a newer version or cannot be read. */
 FIXTURE_TEST(a_run_of_a_newer_state_is_open)
 {
     assert_int_equal(ledger_index_of(LEDGER_NEWER), LEDGER_INDEX_OPEN);

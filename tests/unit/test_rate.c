@@ -16,7 +16,8 @@ struct request {
     bool page;    /* true: a page; false: a batch */
     bool refused; /* the last try was refused */
     unsigned entities, tries;
-    int64_t sent_ms, answered_ms, again_ms; /* one of the last two is set */
+    int64_t sent_ms, answered_ms,
+        again_ms; /* answered_ms or again_ms is set, not both */
 };
 
 struct play {
@@ -166,10 +167,10 @@ static void play_s(struct play *play, int64_t seconds)
         play_ms(play);
 }
 
-/* ---- what it comes to ---- */
+/* ---- what a service with this rate achieves ---- */
 
-/* Returns how many entities were deleted in that many seconds; each was read
- * before. */
+/* Simulates `seconds` seconds. Returns the number of entities that were deleted
+ * per second; each was read before. */
 static double deleted_in(struct play *play, int64_t seconds)
 {
     int64_t before = play->deleted;
@@ -203,7 +204,7 @@ TEST(a_limit_is_found_and_used)
     }
 }
 
-/* 503 responses at random, at any rate of requests. */
+/* The service responds 503 at random, whatever the rate of requests is. */
 TEST(chance_is_no_limit)
 {
     static const double chances[] = {0.02, 0.05, 0.1};
@@ -285,7 +286,7 @@ static void answered(struct rate *rate, int64_t sent_ms, int64_t now_ms,
                             .silent = how == SILENT});
 }
 
-/* One request, whose response comes at the same time. */
+/* Sends one request and receives its response in the same millisecond. */
 static void ask(
     struct rate *rate, int64_t now_ms, unsigned entities, bool refused)
 {
@@ -319,7 +320,7 @@ TEST(begins_with_a_few_requests_at_once)
     assert_true(rate_free_ms(&rate, 1010) == INT64_MAX);
 }
 
-/* A rate that has been limited to 1,000 entities a second for 10 s. */
+/* Returns a rate that has been limited to 1,000 entities a second for 10 s. */
 static struct rate limited_rate(void)
 {
     struct rate rate = new_rate();
@@ -401,8 +402,9 @@ TEST(refusals_between_served_requests_limit_nothing)
     assert_true(rate.limited);
 }
 
-/* 2,100 entities were served in 0.05 s, by a bucket that holds a second's
- * worth. */
+/* 2,100 entities were served in 0.05 s. A limit of 2,000 a second explains
+ * this, if the full bucket of the service holds as much as is served in a
+ * second. */
 TEST(the_first_limit_is_what_a_full_bucket_explains)
 {
     struct rate rate = new_rate();
@@ -479,7 +481,7 @@ TEST(what_was_not_sent_takes_nothing)
     assert_true(rate_free_ms(&rate, 1002) < 1020);
 }
 
-/* 10,000 entities were served in the 10 s since the refusal before. */
+/* 10,000 entities were served in the 10 s since the previous refusal. */
 TEST(a_refusal_sets_the_rate_to_what_was_served_since_the_last)
 {
     struct rate rate = limited_rate();
@@ -499,7 +501,8 @@ TEST(a_refusal_sets_the_rate_to_what_was_served_since_the_last)
     assert_true(rate.per_s == 2000);
 }
 
-/* Requests that were sent before the rate fell were sent at another rate. */
+/* Refusals of requests that were sent before the rate fell do not lower it
+ * again, because they were sent at the former rate. */
 TEST(a_rate_falls_once_for_all_that_were_in_flight)
 {
     struct rate rate = limited_rate();

@@ -7,7 +7,7 @@
 #include "worker/store/rate_limiter.h"
 
 #define NOW_MS 1000000
-#define REFUSALS 8 /* enough to limit a rate that was open */
+#define REFUSALS 8 /* so many refusals limit a rate that was not limited */
 
 static struct store store_of(const char *identity)
 {

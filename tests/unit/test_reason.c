@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What counts as one reason in `poison list`. */
+/* `poison list` shows errors with one reason together: errors that differ only
+ * in numbers and request ids have one reason. */
 #include "tests/support/test.h"
 #include "worker/base/buf.h"
 #include "worker/cli/reason.h"

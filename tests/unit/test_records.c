@@ -40,9 +40,10 @@ static struct records *open_csv(const char *text)
     return open_slice(slice_of(text), RECORDS_CSV);
 }
 
-/* Checks the records, written as "first-last RowKey;", "first-last !;" for an
- * invalid one, "first-last .;" for a blank one, "first-last ^;" for one too
- * long to hold. */
+/* Fails unless the records are `wanted`, written as "first-last RowKey;",
+ * "first-last !;" for an invalid record, "first-last .;" for a blank one, and
+ * "first-last ^;" for one that is too long to hold. first and last are line
+ * numbers. */
 static void assert_records(struct records *records, const char *wanted)
 {
     struct record record;
@@ -156,7 +157,8 @@ SCRATCH_TEST(a_line_that_is_too_long_is_invalid_at_its_number)
         open_slice(slice_of(text), RECORDS_JSON_LINES), "1-1 !;2-2 ^;3-3 c;");
 }
 
-/* What is read of the records after so many lines. */
+/* Fails unless the records after the first `lines` lines are `wanted`, written
+ * as in assert_records(). */
 static void assert_skipped(const char *text, uint64_t lines, const char *wanted)
 {
     struct records *records = open_csv(text);
@@ -315,8 +317,8 @@ static bool is_edited(int64_t bytes, int64_t digest)
     return edited;
 }
 
-/* The file is edited if its content has changed, with any length. A file that
- * was removed does not count as edited. */
+/* The rejects file counts as edited if the recorded bytes have changed or are
+ * missing, but not if the file was removed. */
 SCRATCH_TEST(an_edited_rejects_file_is_detected)
 {
     static const char *const EDITED[] = {"A\nb\n", "a", "a and more\nb\n"};

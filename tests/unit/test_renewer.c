@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The renewer: renewals, hand-over, a lost lease, cancel, slow and missing
- * answers. */
+/* The renewer: renewals, checkpoints, a lost lease, cancel, slow and missing
+ * responses. */
 #include "tests/support/test.h"
 #include "tests/support/workbench.h"
 
@@ -17,16 +17,16 @@
 
 #define JOB "delete-channel"
 
-/* A claimed run with its renewal, as work.c would have it. */
+/* A run with its lease and its renewal, as an attempt has them. */
 struct held {
     struct workbench *bench;
     struct lease lease;
     struct run run;
-    struct renewal *renewal; /* NULL: it was let go */
+    struct renewal *renewal; /* NULL: let_go() has stopped it */
     bool progress;
 };
 
-static struct held held; /* the one of the test */
+static struct held held; /* the run of the current test */
 
 static struct err last_err;
 
@@ -39,7 +39,7 @@ static enum lease_status let_go(void)
     return word;
 }
 
-/* A lease that is still held was kept. */
+/* Stops the renewal if the test has not: the lease must still be valid. */
 static void end_held(void)
 {
     if (held.renewal)
@@ -54,7 +54,8 @@ static int set_up(void **state)
     return 0;
 }
 
-/* What a test that failed has held is still in use. */
+/* After a failed test the renewal still runs and uses the workbench, so nothing
+ * is freed. */
 static int tear_down(void **state)
 {
     if (!test_passed())
@@ -76,7 +77,7 @@ static int tear_down_virtual(void **state)
     TEST_WITH(name, workbench_set_up_virtual, tear_down_virtual,               \
         struct workbench *bench)
 
-/* A renewal for what is claimed. */
+/* Starts a renewal of the lease in `held`. */
 static void keep_again(void)
 {
     held.run.request_pool =
@@ -125,7 +126,7 @@ static int set_up_held(void **state)
     return 0;
 }
 
-/* HELD_TEST: with a lease, without a message. */
+/* HELD_TEST: the run has a lease, but no message. */
 #define HELD_TEST(name)                                                        \
     TEST_WITH(name, set_up_held, tear_down_virtual, struct workbench *bench)
 
@@ -140,7 +141,7 @@ static enum tw_err enter_parent(const char *checkpoint)
         held.renewal, "parent", slice_of(checkpoint), &last_err);
 }
 
-/* A person cancels the run. */
+/* Asks for the cancel of the run, as a person does. */
 static void cancel(struct workbench *bench)
 {
     bool asked;
@@ -179,10 +180,11 @@ FIXTURE_TEST(a_lease_outlives_its_visibility_timeout)
     workbench_wait(bench, four_renewals);
     assert_true(platform_boot_ms() - began_ms > 2000);
     assert_true(is_open());
-    /* One write of the ledger for each renewal, and the lease. */
+    /* The ledger is written about once for each renewal of the message. */
     assert_true(writes(bench) <= calls(bench, BENCH_RENEW) + 2);
     assert_int_equal(let_go(), LEASE_VALID);
-    lease_delete_message(&held.lease); /* the receipt is the newest */
+    lease_delete_message(
+        &held.lease); /* held.lease has the newest PopReceipt */
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
 }
 
@@ -195,7 +197,8 @@ static void stays_open(int seconds)
     }
 }
 
-/* Enough for two threads: each watches while the other renews. */
+/* For 16 runs there are several threads: one waits for the next renewal while
+ * another sends one. */
 VIRTUAL_TEST(several_threads_keep_one_lease)
 {
     renewer_free(bench->renewer);
@@ -204,7 +207,8 @@ VIRTUAL_TEST(several_threads_keep_one_lease)
     stays_open(300);
 }
 
-/* `slots` has become more: threads are added beside one that renews. */
+/* As after a reload with more `slots`: threads are added while one thread
+ * renews the lease. */
 VIRTUAL_TEST(threads_are_added_beside_a_lease)
 {
     renewer_free(bench->renewer);
@@ -215,7 +219,8 @@ VIRTUAL_TEST(threads_are_added_beside_a_lease)
     stays_open(300);
 }
 
-/* A crash repeats no more than is done in 5 s, however long the timeout. */
+/* Checkpoints are stored every 5 s, however long the visibility timeout is. So
+ * a crash repeats the work of 5 s at most. */
 VIRTUAL_TEST(the_newest_checkpoint_comes_with_a_renewal)
 {
     struct ledger_run *run;
@@ -264,37 +269,40 @@ static void accept_deletes(struct workbench *bench)
     assert_ok(control_enqueue(bench->store, &order, id, &err));
 }
 
-/* As a copy does when a round has used the acceptance. */
+/* Ends the acceptance of deletes and saves a checkpoint, as a copy does after
+ * the round that used the acceptance. */
 static void complete_round(void)
 {
     atomic_store(&held.run.accept_deletes, false);
     renewal_save(held.renewal, slice_of("{\"round\":2}"), true);
 }
 
-/* If one of them were stored without the other, a crash would let the next
- * round delete whatever it likes, or would refuse the round that is made again.
- */
+/* The end of the acceptance and the checkpoint are stored in one write. If a
+ * process crashed between two writes, the next round could delete without
+ * acceptance, or the repeated round would be refused. */
 HELD_TEST(an_acceptance_ends_with_the_checkpoint_of_the_next_round)
 {
     accept_deletes(bench);
     virtual_sleep(6000);
     assert_true(accepts_again());
     atomic_store(&held.run.accept_deletes, false);
-    virtual_sleep(6000); /* the ledger is written before the kind saves */
+    virtual_sleep(
+        6000); /* the ledger is written, but no checkpoint was saved yet */
     assert_false(accepts_none(bench));
     complete_round();
     virtual_sleep(6000);
     assert_true(accepts_none(bench));
     assert_true(slice_is(
         workbench_stored(bench, JOB, "r1")->checkpoint, "{\"round\":2}"));
-    accept_deletes(bench); /* a person gives it again */
+    accept_deletes(bench); /* a person accepts deletes again */
     virtual_sleep(6000);
     assert_true(accepts_again());
     assert_false(accepts_none(bench));
 }
 
-/* The ledger still had the acceptance that the last round had used, so the new
- * one was taken for it and was lost. */
+/* When a person accepts deletes again, the ledger still has the acceptance that
+ * the last round used. The new acceptance must not be taken for the old one,
+ * and so be lost. */
 HELD_TEST(deletes_accepted_before_the_used_acceptance_is_removed_count)
 {
     accept_deletes(bench);
@@ -340,7 +348,8 @@ HELD_TEST(a_phase_is_stored_before_the_call_returns)
     }
 }
 
-/* Somebody writes the run's entity behind our back. */
+/* Writes the run's entity, as another process would, with Epoch raised by
+ * `epochs`. */
 static void meddle(struct workbench *bench, int32_t epochs)
 {
     struct ledger_run *run = workbench_stored(bench, JOB, "r1");
@@ -381,7 +390,7 @@ FIXTURE_TEST(a_cancelled_run_is_told_within_a_renewal)
     hold(bench, true);
     cancel(bench);
     workbench_wait(bench, cancelled);
-    /* What is in flight may still complete: the lease is kept. */
+    /* The lease is kept, so that requests in flight can complete. */
     assert_true(is_open());
     assert_int_equal(let_go(), LEASE_VALID);
     assert_ok(ledger_move(&held.lease.run, LEDGER_QUEUED, &last_err));
@@ -390,7 +399,7 @@ FIXTURE_TEST(a_cancelled_run_is_told_within_a_renewal)
     assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 0);
 }
 
-/* Standard error becomes a full pipe. *ret_was: standard error as it was.
+/* Replaces standard error by a full pipe. *ret_was: the former standard error.
  * Returns the end from which the pipe is read. */
 static int fill_standard_error(int *ret_was)
 {
@@ -408,7 +417,8 @@ static int fill_standard_error(int *ret_was)
     return ends[0];
 }
 
-/* Threads of other runs need the lock, and the end of the process, too. */
+/* A thread that cannot write to the log must not hold a lock that threads of
+ * other runs, or the end of the process, need. */
 FIXTURE_TEST(a_log_that_takes_no_more_lines_holds_no_lock)
 {
     char bytes[4096];
@@ -440,7 +450,7 @@ FIXTURE_TEST(a_lost_message_does_not_end_the_lease)
     char receipt[QUEUE_RECEIPT_MAX];
 
     hold(bench, true);
-    /* Somebody else holds the message now. */
+    /* Another receiver now has the message. */
     memcpy(receipt, held.lease.pop_receipt, sizeof(receipt));
     assert_ok(store_queue_renew(bench->wrapped.inner, &exchange, BENCH_QUEUE,
         slice_of(held.lease.message_id), receipt, 100));
@@ -452,9 +462,10 @@ FIXTURE_TEST(a_lost_message_does_not_end_the_lease)
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
 }
 
-/* ---- in a virtual world: outages cost nothing ---- */
+/* ---- outages, on a virtual clock ---- */
 
-/* 45 s passed between the lease and the start: both renewals are overdue. */
+/* 45 s pass after the lease was acquired and before the renewal starts: the
+ * renewals of the lease and of the message are overdue. */
 VIRTUAL_TEST(an_overdue_renewal_is_sent_at_once)
 {
     unsigned before;
@@ -466,7 +477,7 @@ VIRTUAL_TEST(an_overdue_renewal_is_sent_at_once)
     assert_int_equal(writes(bench), before + 1);
 }
 
-/* What sends a request about the message waits for 25 s before it fails. */
+/* Delays each renewal of the message, which then fails, by 25 s. */
 BENCH_BETWEEN(answer_messages_late)
 {
     if (call == BENCH_RENEW)
@@ -481,7 +492,8 @@ VIRTUAL_TEST(a_silent_queue_service_costs_no_lease)
     workbench_meets(bench, BENCH_RENEW, 1, UINT_MAX, BENCH_FAIL);
     stays_open(120);
     assert_true(calls(bench, BENCH_RENEW) > 3);
-    /* The lease is renewed while the last request is waited for. */
+    /* let_go() waits for the last renewal of the message; meanwhile the lease
+     * is renewed. */
     assert_int_equal(let_go(), LEASE_VALID);
     assert_true(is_open());
 }
@@ -509,7 +521,7 @@ HELD_TEST(a_phase_after_being_overtaken_has_no_other_reason)
     assert_int_equal(let_go(), LEASE_LOST);
 }
 
-/* The ledger refuses our ETag, and for a while it cannot be read either. */
+/* The ledger refuses the ETag of the run, and cannot be read at once. */
 HELD_TEST(an_echo_that_cannot_be_read_at_once_is_read_later)
 {
     unsigned before = writes(bench);
@@ -523,8 +535,8 @@ HELD_TEST(an_echo_that_cannot_be_read_at_once_is_read_later)
     assert_true(held.lease.deadline_ms > platform_boot_ms() + 30000);
 }
 
-/* Two seconds' lease, 200 ms an answer, now and then a renewal that is refused:
- * renewed early enough for a second try. */
+/* The lease is 2 s long, a response takes 200 ms, and some renewals fail. Each
+ * renewal is sent early enough for a second try. */
 VIRTUAL_TEST(a_slow_connection_never_finds_the_deadline_closed)
 {
     int64_t until_ms;
@@ -542,7 +554,8 @@ VIRTUAL_TEST(a_slow_connection_never_finds_the_deadline_closed)
     assert_true(calls(bench, BENCH_BATCH) > 40);
 }
 
-/* Twenty seconds an answer, of a minute's lease: it must not look idle. */
+/* A response takes 20 s, and the lease is a minute long. So a renewal must
+ * always be in flight. */
 HELD_TEST(very_slow_answers_are_asked_for_all_the_time)
 {
     workbench_locked(bench, bench->delay_ms = 20000);
@@ -559,7 +572,8 @@ static void fail_twelve(void)
     }
 }
 
-/* The next attempt, after one of which these entities failed. */
+/* Starts the renewal of the next attempt of a run; `failed` lists the entities
+ * that failed before. */
 static void keep_again_after(const char *failed)
 {
     held.lease.run.failed_entities =
@@ -581,17 +595,17 @@ HELD_TEST(the_first_ten_that_failed_are_kept)
 {
     fail_twelve();
     expect_failed(FIRST_TEN);
-    /* Another attempt at the same run adds nothing to ten, */
+    /* The list is full, so another attempt of the run adds nothing to it. */
     keep_again();
     renewal_failed(held.renewal, "eleven");
     expect_failed(FIRST_TEN);
-    /* and the rest to fewer. */
+    /* The list has two entities, so the attempt adds a third one. */
     keep_again_after("one\ntwo");
     renewal_failed(held.renewal, "three");
     expect_failed("one\ntwo\nthree");
 }
 
-/* It begins again at nothing, and keeps ten of what comes then. */
+/* Once the list is dropped, it takes the next ten entities that fail. */
 HELD_TEST(after_those_that_failed_are_dropped_ten_are_kept_again)
 {
     renewal_failed(held.renewal, "before");
@@ -600,7 +614,7 @@ HELD_TEST(after_those_that_failed_are_dropped_ten_are_kept_again)
     expect_failed(FIRST_TEN);
 }
 
-/* Those of an earlier attempt are in the ledger. */
+/* The ledger has the list of an earlier attempt. */
 HELD_TEST(what_failed_in_an_earlier_attempt_is_dropped_too)
 {
     assert_int_equal(let_go(), LEASE_VALID);
@@ -610,7 +624,8 @@ HELD_TEST(what_failed_in_an_earlier_attempt_is_dropped_too)
     expect_failed("three");
 }
 
-/* Its interval was shorter for a while. */
+/* After a slow response the interval of renewals is shorter, but only for a
+ * while. */
 HELD_TEST(one_slow_answer_is_forgotten)
 {
     unsigned before;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the log says of a run beside single events. */
+/* What the log says of a run besides single events. */
 #include <stdio.h>
 
 #include "tests/support/test.h"
@@ -7,7 +7,8 @@
 #include "worker/base/json.h"
 #include "worker/run/report.h"
 
-/* report_args() of text in a bound array; "-" for NULL. */
+/* Returns report_args() of `text` in a static buffer; "-": report_args()
+ * returned NULL. */
 static const char *args_of(const char *text)
 {
     static char copy[8192];
@@ -62,8 +63,8 @@ TEST(long_arguments_are_cut_and_stay_json)
 
 static const struct log_run purge = {.object = "run purge/7f3a"};
 
-/* How many lines with text two minutes of a run have, in which the service
- * refuses `throttled` requests each 5 s. */
+/* Logs two minutes of a run, in which the service refuses `throttled` requests
+ * every 5 s. Returns the number of logged lines that contain `text`. */
 static unsigned two_minutes(int32_t throttled, double share, const char *text)
 {
     struct ledger_run run;

@@ -37,15 +37,16 @@ struct job {
     struct scene *scene;
     char name;
     bool holds_on;
-    enum tw_err answers[8]; /* one an attempt; the last for all further */
+    enum tw_err
+        answers[8]; /* one for each try; further tries get the last one */
     unsigned answer_count;
     int64_t hint_ms;
     int64_t started_ms[8];
     int http_status; /* status of the responses that are not TW_OK */
     bool breaker_open;
-    bool hangs;   /* no response: it ends only when it is given up */
+    bool hangs;   /* no response: the request ends when it is given up */
     bool unsent;  /* no try is sent */
-    bool reached; /* another request was sent to that service */
+    bool reached; /* the service was reached by another request */
 };
 
 static void begin_pool(struct scene *scene, unsigned count, int64_t rate)
@@ -71,14 +72,15 @@ static void scene_init(struct scene *scene)
     begin_pool(scene, 4, 0);
 }
 
-/* Another pool in place of that, with so many requests at a time. */
+/* Replaces the pool by one that makes `count` requests at a time. */
 static void scene_places(struct scene *scene, unsigned count)
 {
     end_pool(scene);
     begin_pool(scene, count, 0);
 }
 
-/* Another client in place of that, whose requests start before the deadline. */
+/* Replaces the client by one whose requests must start `request_ms` before the
+ * deadline `at_ms`. */
 static void scene_deadline(
     struct scene *scene, int64_t at_ms, int64_t request_ms)
 {
@@ -87,7 +89,7 @@ static void scene_deadline(
     scene->client = pool_client_new(scene->pool, &scene->deadline);
 }
 
-/* Another client beside that. */
+/* Returns a further client of the pool. */
 static struct pool_client *another(struct scene *scene)
 {
     size_t at = 0;
@@ -112,7 +114,7 @@ static void open_gate(struct scene *scene)
     platform_unlock(&scene->mutex);
 }
 
-/* Wait until a count of the scene is as high as that. */
+/* Waits until `*what`, a counter of the scene, is at least `count`. */
 static void wait_for(struct scene *scene, const unsigned *what, unsigned count)
 {
     platform_lock(&scene->mutex);
@@ -143,7 +145,8 @@ static enum tw_err answer(const struct job *job, struct exchange *exchange)
                          : err_fail(&exchange->err, code, "as the test wants");
 }
 
-/* For 5 s at most. False: not given up. */
+/* Waits until the request is given up, for 5 s at most. False: the request was
+ * not given up. */
 static bool hang(struct exchange *exchange)
 {
     int64_t until_ms = platform_boot_ms() + 5000;
@@ -207,12 +210,12 @@ static struct job job_answered(
     return job;
 }
 
-/* The answers are listed behind the name. */
+/* JOB_ANSWERED: the arguments after the name are the answers. */
 #define JOB_ANSWERED(scene, name, ...)                                         \
     job_answered((scene), (name), (const enum tw_err[]){__VA_ARGS__},          \
         sizeof((const enum tw_err[]){__VA_ARGS__}) / sizeof(enum tw_err))
 
-/* A task whose first try gets "busy" and a Retry-After of 5 s. */
+/* Returns a task whose first try gets "busy" and a Retry-After of 5 s. */
 static struct job job_that_is_tried_twice(struct scene *scene, char name)
 {
     struct job job = JOB_ANSWERED(scene, name, TW_BUSY, TW_OK);
@@ -221,7 +224,8 @@ static struct job job_that_is_tried_twice(struct scene *scene, char name)
     return job;
 }
 
-/* A task that is always told "busy", and to wait an hour for the next try. */
+/* Returns a task of which every try gets "busy" and a Retry-After of an
+ * hour. */
 static struct job job_that_waits(struct scene *scene, char name)
 {
     struct job job = JOB_ANSWERED(scene, name, TW_BUSY);
@@ -243,7 +247,7 @@ static void wait_for_end(
         request_pool_wait(client, &jobs[i].task);
 }
 
-/* Submit it, and wait until it was tried once. */
+/* Submits the task, and waits until it was tried once. */
 static void submit_and_try(struct scene *scene, struct job *job)
 {
     unsigned attempts = scene->attempts;
@@ -264,7 +268,7 @@ static void expect_end(
     assert_int_equal(job->task.retry.tries, tries);
 }
 
-/* Make the call, which ends like that after so many tries. */
+/* Makes the call, which must end with `outcome` after `tries` tries. */
 static void expect_call(
     struct scene *scene, struct job *job, enum tw_err outcome, unsigned tries)
 {
@@ -292,7 +296,7 @@ SCENE_TEST(a_call_is_tried_so_often)
             .tries = RETRY_TRIES},
         {"busy may pass", {TW_BUSY, TW_BUSY, TW_OK}, 3, .outcome = TW_OK,
             .tries = 3},
-        /* However often a run is throttled, it continues more slowly. */
+        /* Throttling makes a run slower, but never ends a call. */
         {"throttled: no failed try",
             {TW_BUSY, TW_BUSY, TW_BUSY, TW_BUSY, TW_BUSY, TW_BUSY, TW_BUSY,
                 TW_OK},
@@ -336,7 +340,8 @@ SCENE_TEST(refusals_are_final)
     }
 }
 
-/* As after reloads: one request at a time, then three, then one again. */
+/* As after two reloads: first one request at a time, then three, then one
+ * again. */
 SCENE_TEST(the_number_in_flight_may_change)
 {
     struct job jobs[8];
@@ -378,9 +383,9 @@ static unsigned tries_of_unsent(struct scene *scene, bool reached)
     return job.task.retry.tries;
 }
 
-/* A person who mistyped an address does not wait for seven tries, but a store
- * that was reached once is waited for. The 2 s take 20 ms here, so on a busy
- * machine there may be no time for the third try. */
+/* A service that was never reached is given up early, because its address may
+ * be mistyped. A service that was reached once gets all tries. The 2 s take 20
+ * ms here, so on a busy machine there may be no time for the third try. */
 SCENE_TEST(what_was_never_reached_is_soon_given_up)
 {
     unsigned tries = 0;
@@ -391,9 +396,9 @@ SCENE_TEST(what_was_never_reached_is_soon_given_up)
     assert_int_equal(tries, 3);
 }
 
-/* One task waits an hour for its next try, another would be retried after the
- * stop. A task that is submitted after the stop is tried once, for final
- * requests. */
+/* The process is stopped while a task waits an hour for its next try: the task
+ * ends. A task that is submitted after the stop is tried once, because a
+ * process makes final requests, but it is not retried. */
 SCENE_TEST(a_stop_of_the_process_ends_what_waits_for_a_try)
 {
     struct job waiting = job_that_waits(scene, 'a');
@@ -409,9 +414,10 @@ SCENE_TEST(a_stop_of_the_process_ends_what_waits_for_a_try)
     stop_forget();
 }
 
-/* A run is to be cancelled: its task that waits an hour for the next try is
- * tried once more soon, and so is a task that is submitted then. The task of
- * another run continues to wait. */
+/* The client of a run that is to be cancelled hurries. Its task that waits an
+ * hour for the next try is tried once more soon. A task that the client submits
+ * later is not waited for either. The task of another client continues to
+ * wait. */
 SCENE_TEST(who_hurries_waits_for_no_try)
 {
     struct pool_client *other = another(scene);
@@ -436,8 +442,8 @@ SCENE_TEST(who_hurries_waits_for_no_try)
     request_pool_cancel(other, &jobs[1].task);
 }
 
-/* A service that takes requests and responds to none: what is in flight is
- * given up, and what comes then is not sent. */
+/* The service accepts requests, but does not respond. Requests in flight are
+ * given up, and later requests are not sent. */
 SCENE_TEST(who_hurries_waits_for_no_response)
 {
     struct job write = job_of(scene, 'a'), read = job_of(scene, 'b'),
@@ -459,8 +465,8 @@ SCENE_TEST(who_hurries_waits_for_no_response)
     assert_ok(call(scene, &late));
 }
 
-/* Nothing was sent, so the missing response does not count for the silence of
- * the store. */
+/* The circuit breaker refused the request, so that nothing was sent. The
+ * missing response is no silence of the store. */
 SCENE_TEST(what_the_circuit_breaker_refuses_makes_no_store_silent)
 {
     int64_t now_ms = platform_boot_ms();
@@ -482,7 +488,7 @@ SCENE_TEST(what_the_circuit_breaker_refuses_makes_no_store_silent)
 }
 
 /* Returns how many entities the next page may request after six responses with
- * that status. */
+ * `http_status`. */
 static unsigned page_after(struct scene *scene, int http_status)
 {
     struct store store = {
@@ -508,7 +514,8 @@ SCENE_TEST(refusals_limit_the_rate_of_an_account)
     assert_true(page_after(scene, 500) > 1000);
 }
 
-/* A task whose next try is due in an hour ends at once. */
+/* The next try of task `waits` is due in an hour. When another task meets an
+ * open circuit breaker, `waits` is tried at once. */
 SCENE_TEST(an_open_circuit_breaker_ends_the_waits_of_others)
 {
     struct store store = {.name = "away"};
@@ -524,7 +531,9 @@ SCENE_TEST(an_open_circuit_breaker_ends_the_waits_of_others)
     expect_end(&waits, TW_REFUSED, 2);
 }
 
-/* Only the waits of clients whose requests would be refused too end. */
+/* Two clients have a task that waits for its next try. Only the task of the
+ * client that watches for silence ends, because only its requests are
+ * refused. */
 SCENE_TEST(a_silent_store_ends_the_waits_of_runs)
 {
     struct store store = {
@@ -552,7 +561,7 @@ SCENE_TEST(a_silent_store_ends_the_waits_of_runs)
     request_pool_wait(run, &jobs[1].task);
     assert_true(jobs[1].task.last.breaker_open);
     assert_int_equal(jobs[1].task.last.sent_ms, 0);
-    /* Any other task that may be tried now is tried before this one. */
+    /* If jobs[0] could be tried now, it would be tried before this task. */
     assert_ok(call(scene, &last));
     assert_int_equal(scene->attempts, 3);
     assert_false(request_pool_done(scene->client, &jobs[0].task));
@@ -583,7 +592,8 @@ SCENE_TEST(a_waiting_retry_frees_its_thread)
     assert_string_equal(scene->order, "aba");
 }
 
-/* Takes longer than the other task waits for its next try. */
+/* Sends a request that takes 20 s, longer than the other task waits for its
+ * next try. */
 static enum tw_err send_slowly(
     struct pool_request *task, struct exchange *exchange)
 {
@@ -592,8 +602,9 @@ static enum tw_err send_slowly(
     return TW_OK;
 }
 
-/* The caller of one task makes the only request that may be in flight. When the
- * next try of the other task is due, an idle thread must keep waiting. */
+/* The pool makes one request at a time, and the caller of task `slow` makes it.
+ * When the next try of task `busy` is due, an idle thread must sleep until the
+ * request has ended. */
 SCENE_TEST(a_try_that_is_due_waits_for_a_place)
 {
     struct job busy = job_that_is_tried_twice(scene, 'a'),
@@ -605,7 +616,7 @@ SCENE_TEST(a_try_that_is_due_waits_for_a_place)
     second = another(scene);
     slow.task.send = send_slowly;
     submit_and_try(scene, &busy);
-    /* the first client has its turn before */
+    /* when this call returns, the first try of `busy` has ended */
     assert_ok(request_pool_call(second, &quick.task));
     late = fast_platform_late_waits();
     assert_ok(request_pool_call(second, &slow.task));
@@ -646,8 +657,9 @@ SCENE_TEST(one_after_another_needs_one_thread)
     }
 }
 
-/* Submits 12 gated tasks of that many bytes each. Returns how many of them
- * were in flight at once, when at least `expected` were. */
+/* Submits 12 gated tasks of `bytes` bytes each, and opens the gate once
+ * `expected` tasks are in flight. Returns how many tasks were in flight at
+ * once. */
 static unsigned most_at_once(
     struct scene *scene, struct store *store, size_t bytes, unsigned expected)
 {
@@ -765,8 +777,8 @@ SCENE_TEST(a_retry_behind_the_deadline_ends_with_it)
     assert_true(platform_boot_ms() >= atomic_load(&scene->deadline.at_ms));
 }
 
-/* The service asks for a longer wait than until the deadline, and then the
- * lease is renewed. Once such a run was given up and begun again. */
+/* The service asks for a wait that ends after the deadline, and then the lease
+ * is renewed: the task must wait, and not be given up. */
 SCENE_TEST(a_retry_waits_behind_a_deadline_that_is_moved)
 {
     struct job job = JOB_ANSWERED(scene, 'a', TW_BUSY, TW_OK);
@@ -807,10 +819,9 @@ static enum tw_err call_before_a_renewal(struct scene *scene)
     return code;
 }
 
-/* A slow renewal leaves less time than a request may take. The run must not end
- * for that as long as its lease is valid. If the machine of this test was
- * paused for longer than the lease, which takes 0.35 s here, the test is
- * repeated. */
+/* A slow renewal leaves less time than a request may take. While the lease is
+ * valid, the call must wait for the renewal and not end. The lease takes 0.35 s
+ * here; if the machine pauses this test for longer, the test is repeated. */
 SCENE_TEST(waits_for_a_renewal_while_the_lease_stands)
 {
     enum tw_err code = TW_STOPPED;

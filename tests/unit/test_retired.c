@@ -22,7 +22,7 @@ static void done(struct reading *r)
 
 TEST_FIXTURE(reading, struct reading, TEST_NOTHING, done)
 
-/* A test that reads jobs one after another. */
+/* READING_TEST: a test that reads jobs, one after another. */
 #define READING_TEST(name)                                                     \
     TEST_WITH(name, reading_set_up, reading_tear_down, struct reading *r)
 
@@ -36,7 +36,8 @@ static void read_job(struct reading *r, const char *kind, const char *text)
     r->rest = retired_keys(r->job, kind, &r->arena, &r->problems);
 }
 
-/* Problem number i is in that line, and says part. */
+/* Fails unless problem number i is in line `line` and its text contains
+ * `part`. */
 static void check_problem(
     const struct reading *r, size_t i, unsigned line, const char *part)
 {

@@ -19,7 +19,8 @@ static struct hosted hosted;
 static struct deadline deadline;
 static struct run run;
 static struct rounds rounds;
-static int64_t found; /* by each round from now on */
+static int64_t
+    found; /* number of differences that each further round repairs */
 
 static int set_up(void **state)
 {
@@ -42,7 +43,8 @@ static int tear_down(void **state)
 
 #define FIXTURE_TEST(name) TEST_IN(name, set_up, tear_down)
 
-/* Begin a round that reads everything (full), or what is newer. */
+/* Begins a round, which must read everything (`full`) or only newer
+ * entities. */
 static void begin(bool full)
 {
     struct err err;
@@ -52,21 +54,23 @@ static void begin(bool full)
     rounds.found = found;
 }
 
-/* The round took so long, leaves so much behind, and is followed by next. */
+/* Ends a round that took `took_ms` and left `behind` entities behind;
+ * rounds_end() must return `next`. */
 static void end(int64_t took_ms, int64_t behind, enum rounds_next next)
 {
     bent_platform_skip(bend, took_ms);
     assert_int_equal(rounds_end(&rounds, &run, behind), next);
 }
 
-/* Play one round, which leaves nothing behind. */
+/* Makes one round, which leaves no entity behind. */
 static void play(int64_t took_ms, bool full, enum rounds_next next)
 {
     begin(full);
     end(took_ms, 0, next);
 }
 
-/* Write the rounds as a checkpoint, and read them as the next attempt does. */
+/* Writes the rounds as a checkpoint, and reads them as the next attempt
+ * does. */
 static void hand_over(void)
 {
     struct rounds read = {.follow = rounds.follow};
@@ -96,7 +100,7 @@ FIXTURE_TEST(a_long_run_catches_up_and_then_reads_everything)
     play(100 * MINUTE_MS, true, ROUNDS_AGAIN);
     play(40 * MINUTE_MS, false, ROUNDS_AGAIN);
     play(10 * MINUTE_MS, false, ROUNDS_AGAIN);
-    /* More than half as long as the round before. */
+    /* This round takes more than half as long as the round before it. */
     play(6 * MINUTE_MS, false, ROUNDS_AGAIN);
     play(100 * MINUTE_MS, true, ROUNDS_DONE);
 }
@@ -117,8 +121,8 @@ FIXTURE_TEST(a_run_ends_however_much_is_behind)
     assert_int_equal(atomic_load(&run.behind), 7);
 }
 
-/* Rule A3: the Date of a response before the round's first request, less 5
- * s. */
+/* Rule A3: "newer" counts from the Date of a response that came before the
+ * first request of the previous round, less 5 s. */
 FIXTURE_TEST(newer_means_since_the_round_before_began_less_five_s)
 {
     int64_t began_ticks;
@@ -165,7 +169,7 @@ FIXTURE_TEST(the_minute_is_the_same_beside_another_ledger)
     int64_t began_ms = platform_boot_ms();
 
     run.ledger = &other;
-    follow(); /* plays two rounds of a second each */
+    follow(); /* makes two rounds of a second each */
     assert_in_range(run.resumes_ms - began_ms, 60000, 62000);
     run.ledger = NULL;
 }
@@ -179,7 +183,7 @@ FIXTURE_TEST(after_differences_a_following_run_goes_on_at_once)
     play(1000, false, ROUNDS_WAIT);
 }
 
-/* A table that changes all the time. */
+/* The table changes all the time, so every round repairs differences. */
 FIXTURE_TEST(a_following_run_goes_on_in_another_attempt_after_five_minutes)
 {
     int64_t now_ticks;
@@ -197,7 +201,8 @@ FIXTURE_TEST(a_following_run_goes_on_in_another_attempt_after_five_minutes)
     play(MINUTE_MS, false, ROUNDS_AGAIN);
 }
 
-/* Rule A1. Whatever is behind then does not keep it, as any other run. */
+/* Rule A1: like any other run, it ends after its last round, even if entities
+ * are behind. */
 FIXTURE_TEST(a_run_that_does_not_follow_any_more_ends_after_a_last_round)
 {
     follow();
@@ -264,8 +269,8 @@ FIXTURE_TEST(finish_now_is_one_more_round)
 }
 
 /* A `finish` during a round needs another round: this round may have read
- * entities before they were changed. Rule A5: who asked for `finish` was
- * promised that, although the job does not follow any more. */
+ * entities before they were changed. Rule A5: also if the job does not follow
+ * any more. */
 FIXTURE_TEST(finish_during_a_round_asks_for_another)
 {
     static const bool FOLLOW[] = {true, false};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* How many requests lists of runs take, however many runs have ended. */
+/* The number of requests for a list of runs does not grow with the runs that
+ * ended earlier. */
 #include "tests/support/test.h"
 #include "tests/support/workbench.h"
 
@@ -24,7 +25,7 @@ struct fixture {
     struct runs runs;
     struct err err;
     int64_t now_ticks;
-    unsigned stored; /* runs so far, of store_ended() */
+    unsigned stored; /* number of runs that store_ended() has stored */
 };
 
 static void init(struct fixture *f)
@@ -47,7 +48,7 @@ TEST_FIXTURE(fixture, struct fixture, init, done)
 #define FIXTURE_TEST(name)                                                     \
     TEST_WITH(name, fixture_set_up, fixture_tear_down, struct fixture *f)
 
-/* A run of that job, which ended so long ago (0: it has not). */
+/* Stores a run of `job` that ended `ago_ticks` ago; 0: it has not ended. */
 static void store(struct fixture *f, const char *job, const char *id,
     enum ledger_state state, int64_t ago_ticks)
 {
@@ -66,7 +67,8 @@ static void store(struct fixture *f, const char *job, const char *id,
     ledger_run_done(&run);
 }
 
-/* count more runs, old-00000 and on, that ended so long ago. */
+/* Stores `count` further runs, which ended `ago_ticks` ago. The ids of all such
+ * runs are old-00000, old-00001 ... */
 static void store_ended(struct fixture *f, unsigned count, int64_t ago_ticks)
 {
     char id[20];
@@ -82,7 +84,7 @@ static void store_open(struct fixture *f, const char *id)
     store(f, JOB, id, LEDGER_RUNNING, 0);
 }
 
-/* What one reading took. */
+/* The requests of one query, and the number of runs that it returned. */
 struct cost {
     unsigned gets, scans;
     size_t runs;
@@ -96,7 +98,8 @@ static unsigned calls(struct fixture *f, enum bench_call call)
     return count;
 }
 
-/* Make a list (id NULL), or find the runs whose ids begin with id. */
+/* Returns the cost of a list (id NULL), or of finding the runs whose ids begin
+ * with `id`. */
 static struct cost cost_of(
     struct fixture *f, const struct runs_query *query, const char *id)
 {
@@ -113,7 +116,7 @@ static struct cost cost_of(
     return cost;
 }
 
-/* What `status` reads, by its options. */
+/* Returns the query that `status` makes with these options. */
 static struct runs_query query_of(
     const struct fixture *f, unsigned states, size_t limit)
 {
@@ -149,8 +152,8 @@ FIXTURE_TEST(a_list_costs_no_more_for_runs_that_ended_before)
         assert_same_cost(cost_of(f, &queries[i], NULL), few[i]);
 }
 
-/* The index is read for the day: a page has 1,000 rows. Of the runs themselves
- * those that are shown are read, and no others. */
+/* The ledger index rows of the day are read, 1,000 in a page. Of the runs
+ * themselves only those that the list shows are read. */
 FIXTURE_TEST(a_list_costs_a_request_for_1000_runs_that_ended_today)
 {
     const struct runs_query query = query_of(f, 0, LIMIT);
@@ -181,12 +184,14 @@ FIXTURE_TEST(an_id_or_its_beginning_costs_no_more_for_others)
     store_ended(f, MANY, 3 * DAY);
     for (size_t i = 0; i < IDS; i++)
         assert_same_cost(cost_of(f, NULL, ids[i]), few[i]);
-    /* All of them match; the first are shown. */
+    /* All ids begin with "old-", but only the first RUNS_PREFIX_MAX runs are
+     * returned. */
     assert_int_equal(cost_of(f, NULL, "old-").runs, RUNS_PREFIX_MAX);
     assert_int_equal(cost_of(f, NULL, "old-").scans, few[IDS - 1].scans);
 }
 
-/* What the dashboard asks for first: the overview and a page of runs. */
+/* Returns the cost of the first page of the dashboard: the overview and a page
+ * of runs. */
 static struct cost cost_of_page(struct fixture *f)
 {
     struct cost cost = {calls(f, BENCH_GET), calls(f, BENCH_SCAN), 0};
@@ -237,9 +242,9 @@ static bool any(const struct ledger_run *run)
     return true;
 }
 
-/* The job was renamed while a run of it was open, and its new name has a run of
- * that id too. `cancel` took the one of the configured job, and said nothing.
- */
+/* The job was renamed while its run r1 was open, and a run of the job with the
+ * new name has the id r1 too. `cancel r1` must not choose one of them
+ * silently. */
 FIXTURE_TEST(an_id_is_looked_for_in_jobs_that_were_removed_too)
 {
     const struct ledger_run *picked;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A worker beside others on its host: it takes the runs of those that have
- * died, and of nobody else. Each lock file stands for a process; closing one
- * that notes runs is what the kernel does when that process ends.
+ * A worker beside other processes of its host: it continues the runs of
+ * processes that have died, and no other runs. Each open lock file stands for a
+ * process. Closing a lock file that notes runs does what the kernel does when
+ * the process ends.
  */
 #include "tests/support/test.h"
 #include "tests/support/workbench.h"
@@ -35,7 +36,7 @@ struct other {
 
 struct fixture {
     struct workbench bench;
-    struct lock_file *lock_file; /* ours */
+    struct lock_file *lock_file; /* lock file of this process */
     struct other other;
     struct lease lease;
     enum tw_err outcome;
@@ -77,8 +78,8 @@ TEST_FIXTURE(fixture, struct fixture, init, done)
 
 /* ---- the other process ---- */
 
-/* It tries to acquire the lease of a run, as a worker does, without a message.
- */
+/* The other process tries to acquire the lease of a run, as a worker does, but
+ * without a message. */
 static enum lease_outcome other_tries(struct fixture *f, const char *id)
 {
     struct lease_request wish = workbench_wish(&f->bench, id);
@@ -93,14 +94,14 @@ static void other_claims(struct fixture *f, const char *id)
     assert_int_equal(other_tries(f, id), LEASE_ACQUIRED);
 }
 
-/* And by the way takes the message of it. */
+/* Puts a message with this text, which the other process receives. */
 static void other_takes(struct fixture *f, const char *queue, const char *text)
 {
     (void)workbench_put(&f->bench, queue, text);
     (void)workbench_take(&f->bench, queue, &f->other.taken);
 }
 
-/* Its memory goes with it, and the kernel closes its file. */
+/* The other process dies: its lock file is closed, and its memory is freed. */
 static void other_dies(struct fixture *f)
 {
     lock_file_close(f->other.lock_file);
@@ -108,7 +109,7 @@ static void other_dies(struct fixture *f)
     lease_done(&f->other.lease);
 }
 
-/* One more process acquires r1 and dies; max_attempts is two. */
+/* One more process acquires the lease of r1 and dies. max_attempts is 2. */
 static void other_crashes(struct fixture *f)
 {
     if (!f->other.lock_file)
@@ -124,7 +125,8 @@ static void other_ends(struct fixture *f)
 
 /* ---- acquiring ---- */
 
-/* A process that has that lock file tries to acquire the lease of r1. */
+/* A process with this lock file (NULL: without one) tries to acquire the lease
+ * of r1. The outcome must be `wanted`. */
 static void expect_take(
     struct fixture *f, struct lock_file *lock_file, enum lease_outcome wanted)
 {
@@ -137,7 +139,7 @@ static void expect_take(
         lease_acquire(&f->lease, &wish, &f->outcome, &f->err), wanted);
 }
 
-/* That process is ours. */
+/* This process must acquire the lease of r1. */
 static void expect_taken(struct fixture *f)
 {
     expect_take(f, f->lock_file, LEASE_ACQUIRED);
@@ -158,7 +160,7 @@ FIXTURE_TEST(the_lease_of_a_dead_owner_is_no_obstacle)
     expect_taken(f);
     assert_true(platform_boot_ms() - began_ms < 2000);
     assert_int_equal(f->lease.run.epoch, 2);
-    /* What it had sent may still arrive: rule A4. */
+    /* Rule A4: requests of the dead process may still arrive. */
     assert_true(f->lease.previous_owner_crashed);
 }
 
@@ -172,7 +174,8 @@ FIXTURE_TEST(a_live_owner_s_lease_is_waited_for)
     other_ends(f);
 }
 
-/* Who has no lock file, or another folder, knows nothing of the other. */
+/* A process without a lock file, or with one in another folder, cannot know
+ * that the other process has died. */
 FIXTURE_TEST(without_a_lock_file_the_lease_is_waited_for)
 {
     struct lock_file *elsewhere;
@@ -187,17 +190,19 @@ FIXTURE_TEST(without_a_lock_file_the_lease_is_waited_for)
     lock_file_close(elsewhere);
 }
 
-/* The version before this one has taken over from a process that died. */
+/* A process died. Then a process without a lock file, for example of an older
+ * version, acquired the lease: its lease must be waited for. */
 FIXTURE_TEST(the_lock_file_is_the_owner_s_and_not_the_run_s)
 {
-    f->bench.setup.max_attempts = 5; /* nothing is spaced */
+    f->bench.setup.max_attempts = 5; /* no attempt waits for CRASHED_SPACING */
     other_crashes(f);
     virtual_sleep(70000);
     expect_take(f, NULL, LEASE_ACQUIRED);
     expect_held(f);
 }
 
-/* Kills that no progress comes between are spaced as ever. */
+/* If processes died without progress between their attempts, the next attempt
+ * waits for CRASHED_SPACING as in other cases. */
 FIXTURE_TEST(crashed_attempts_are_spaced_all_the_same)
 {
     other_crashes(f);
@@ -219,7 +224,7 @@ FIXTURE_TEST(a_run_that_crashed_its_workers_is_cancelled_at_once)
     assert_string_equal(workbench_state(&f->bench, JOB, "r1"), "cancelled");
 }
 
-/* The attempt that completes the load may crash, too. */
+/* The attempt that completes a load before the cancel may crash, too. */
 FIXTURE_TEST(an_attempt_that_completes_a_load_before_a_cancel_is_spaced)
 {
     f->bench.kind.ends_load = true;
@@ -231,7 +236,7 @@ FIXTURE_TEST(an_attempt_that_completes_a_load_before_a_cancel_is_spaced)
     expect_taken(f);
 }
 
-/* Without a lock file, when the lease has expired. */
+/* Without a lock file the run is cancelled when the lease has expired. */
 FIXTURE_TEST(a_cancel_waits_for_the_lease_and_not_for_the_spacing)
 {
     other_crashes(f);
@@ -242,7 +247,8 @@ FIXTURE_TEST(a_cancel_waits_for_the_lease_and_not_for_the_spacing)
     expect_take(f, NULL, LEASE_RUN_ENDED);
 }
 
-/* Its message comes every 5 s, so that a worker sees what is asked. */
+/* The message becomes visible every 5 s, so that a worker sees a `pause` or
+ * `cancel`. */
 FIXTURE_TEST(
     the_message_of_a_run_that_crashed_its_workers_is_not_hidden_for_long)
 {
@@ -257,7 +263,8 @@ FIXTURE_TEST(
     wish.lock_file = f->lock_file;
     other_crashes(f);
     other_crashes(f);
-    virtual_sleep(40000); /* a part of the lease, or more than that, is left */
+    virtual_sleep(40000); /* for i = 0 the lease is still valid, for i = 1 it
+                             has expired */
     for (int i = 0; i < 2; i++) {
         lease_done(&f->lease);
         lease_init(&f->lease, &wish);
@@ -269,7 +276,7 @@ FIXTURE_TEST(
     }
 }
 
-/* The owner died before it saw what was asked. */
+/* The owner died before it saw the `cancel`. */
 FIXTURE_TEST(what_the_dead_was_asked_is_done_at_once)
 {
     other_claims(f, "r1");
@@ -286,7 +293,8 @@ static void count_found(void *context, struct slice job, struct slice id)
     (*(unsigned *)context)++;
 }
 
-/* How many runs are noted, once the other process is dead. */
+/* Lets the other process die. Returns the number of runs that its lock file
+ * notes. */
 static unsigned noted_by_the_dead(struct fixture *f)
 {
     unsigned found = 0;
@@ -310,7 +318,7 @@ FIXTURE_TEST(a_run_that_was_let_go_of_is_not_noted)
     assert_int_equal(noted_by_the_dead(f), 0);
 }
 
-/* The store was away: the lease stands. */
+/* The store does not respond, so the lease stays in the ledger. */
 FIXTURE_TEST(a_run_that_could_not_be_let_go_of_stays_noted)
 {
     other_claims(f, "r1");
@@ -319,7 +327,7 @@ FIXTURE_TEST(a_run_that_could_not_be_let_go_of_stays_noted)
     assert_int_equal(noted_by_the_dead(f), 1);
 }
 
-/* It may be stored all the same. */
+/* No response came, but the lease may be stored. */
 FIXTURE_TEST(a_claim_without_an_answer_is_noted)
 {
     workbench_meets(&f->bench, BENCH_BATCH, ALWAYS, BENCH_LOSE_ANSWER);
@@ -352,7 +360,7 @@ FIXTURE_TEST(an_overtaken_run_is_not_noted)
     assert_int_equal(noted_by_the_dead(f), 0);
 }
 
-/* ---- looking for them ---- */
+/* ---- finding the runs of dead processes ---- */
 
 static unsigned found_among_orphans(struct fixture *f)
 {
@@ -371,7 +379,8 @@ static unsigned found_among_orphans(struct fixture *f)
     return found;
 }
 
-/* Where the notes are lost, the pass of every ten minutes finds it. */
+/* If the notes are lost, the pass that is made every ten minutes finds the
+ * run. */
 FIXTURE_TEST(a_pass_finds_the_runs_of_the_dead_too)
 {
     other_claims(f, "r1");
@@ -380,7 +389,8 @@ FIXTURE_TEST(a_pass_finds_the_runs_of_the_dead_too)
     assert_int_equal(found_among_orphans(f), 1);
 }
 
-/* Ended, or another's by now: one request finds that out. */
+/* A noted run may have ended, or may have another owner by now. One request for
+ * each note shows this. */
 FIXTURE_TEST(a_note_that_is_no_longer_true_is_passed_over)
 {
     struct orphans orphans;
@@ -447,7 +457,7 @@ static void stop(void)
     assert_ok(worker.outcome);
 }
 
-/* A worker for so long. */
+/* Runs a worker for `for_ms`. */
 static void work(struct fixture *f, int64_t for_ms)
 {
     start(f);
@@ -475,7 +485,8 @@ FIXTURE_TEST(an_idle_worker_takes_the_run_of_one_that_dies)
     assert_in_range((uintmax_t)(platform_boot_ms() - died_ms), 0, 2000);
     stop();
     assert_int_equal(worker.result.succeeded, 1);
-    /* Its message is still hidden, and comes back to a run that has ended. */
+    /* The message of the run is still hidden. When it becomes visible, the run
+     * has ended, so the message is deleted. */
     assert_int_equal(workbench_count(&f->bench, BENCH_QUEUE), 1);
     work(f, TIMEOUT_S * 1000);
     assert_int_equal(workbench_count(&f->bench, BENCH_QUEUE), 0);
@@ -489,7 +500,8 @@ BENCH_SCRIPT(takes_a_minute)
     return run_stopping(run) ? RUN_STOPPED : RUN_SUCCEEDED;
 }
 
-/* With one slot, and messages waiting: what was begun goes first. */
+/* With one slot, the run of the dead process is continued before a message is
+ * received. */
 FIXTURE_TEST(a_worker_that_starts_takes_the_runs_of_the_dead_first)
 {
     f->bench.script = takes_a_minute;
@@ -505,12 +517,14 @@ FIXTURE_TEST(a_worker_that_starts_takes_the_runs_of_the_dead_first)
     stop();
 }
 
-/* More of them than slots: the others as slots become idle. */
+/* There are more runs than slots. The other runs are continued as slots become
+ * idle. */
 FIXTURE_TEST(every_run_of_the_dead_is_taken_in_turn)
 {
     for (char id[] = "r1"; id[1] <= '5'; id[1]++) {
         other_claims(f, id);
-        f->other.lease.noted = LOCK_FILE_NOWHERE; /* it stays at work */
+        f->other.lease.noted =
+            LOCK_FILE_NOWHERE; /* lease_done() must not remove the note */
         lease_done(&f->other.lease);
     }
     other_dies(f);
@@ -518,7 +532,8 @@ FIXTURE_TEST(every_run_of_the_dead_is_taken_in_turn)
     assert_int_equal(worker.result.succeeded, 5);
 }
 
-/* Suspended for half its lease: it has its lock, and its run. */
+/* The other process makes no request for most of its lease, but still has its
+ * lock file, and so keeps its run. */
 FIXTURE_TEST(a_process_that_lives_keeps_its_runs)
 {
     other_claims(f, "r1");
@@ -527,7 +542,7 @@ FIXTURE_TEST(a_process_that_lives_keeps_its_runs)
     other_ends(f);
 }
 
-/* The run's queue is another worker's. */
+/* Only another worker serves the queue of the run. */
 FIXTURE_TEST(runs_of_other_queues_are_left_to_others)
 {
     other_claims(f, "r1");
@@ -540,7 +555,8 @@ FIXTURE_TEST(runs_of_other_queues_are_left_to_others)
     assert_int_equal(f->bench.attempts, 0);
 }
 
-/* It is looked for as often as ever, and in the folder alone. */
+/* Dead processes are found by reading the folder of the lock files: there are
+ * no more requests than without a lock file. */
 FIXTURE_TEST(looking_sends_nothing)
 {
     unsigned calls[2] = {0};
@@ -559,7 +575,7 @@ FIXTURE_TEST(looking_sends_nothing)
     assert_int_equal(calls[0], calls[1]);
 }
 
-/* The ledger was away just then. */
+/* The ledger does not respond when the other process dies. */
 FIXTURE_TEST(after_an_outage_it_is_looked_at_again)
 {
     other_claims(f, "r1");
@@ -574,7 +590,7 @@ FIXTURE_TEST(after_an_outage_it_is_looked_at_again)
     assert_int_equal(worker.result.succeeded, 1);
 }
 
-/* It was told to stop before it could look. */
+/* The worker is told to stop before it looks for dead processes. */
 FIXTURE_TEST(a_worker_that_stops_takes_nothing)
 {
     make_worker(f, f->lock_file);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* One run without a queue: the whole of `tableward run`. */
+/* One run without a queue, from the beginning of the command `tableward run` to
+ * its end. */
 #include "tests/support/test.h"
 #include "tests/support/workbench.h"
 
@@ -17,7 +18,7 @@ static struct slice args_names[] = {{"channel", 7}};
 static struct slice football[] = {{"Football", 8}};
 static struct slice tennis[] = {{"Tennis", 6}};
 
-/* A run on a thread of its own. */
+/* A command `run` on a thread of its own. */
 struct started {
     struct single *single;
     struct single_result result;
@@ -26,7 +27,8 @@ struct started {
     struct platform_thread thread;
 };
 
-static struct started started; /* of a test that starts one at a time */
+static struct started
+    started; /* the command of a test that starts one at a time */
 
 static void run_single(void *arg)
 {
@@ -54,7 +56,7 @@ static void finish(struct started *one)
     single_free(one->single);
 }
 
-/* The whole command, with that script. */
+/* Runs the whole command. `script` makes the attempts. */
 static void play(struct workbench *bench, bench_script *script)
 {
     bench->script = script;
@@ -62,7 +64,8 @@ static void play(struct workbench *bench, bench_script *script)
     finish(&started);
 }
 
-/* The same: the run ends in that state, after so many attempts in all. */
+/* Calls play(). The run must end in `state`, after `attempts` attempts in
+ * all. */
 static void expect_end(struct workbench *bench, bench_script *script,
     enum ledger_state state, unsigned attempts)
 {
@@ -72,7 +75,8 @@ static void expect_end(struct workbench *bench, bench_script *script,
     assert_int_equal(bench->attempts, attempts);
 }
 
-/* A person stops the command, and what it is at can be continued. */
+/* Stops the command, as a person does. The run must be paused, so that it can
+ * be continued. */
 static void stop_it(struct workbench *bench)
 {
     single_stop(started.single);
@@ -136,9 +140,9 @@ BENCH_TEST(it_waits_through_settle)
     expect_end(bench, settles_twice, LEDGER_SUCCEEDED, 3);
 }
 
-static bool accepted[3]; /* by each attempt */
+static bool accepted[3]; /* whether each attempt accepted deletes */
 
-/* Three attempts, of which the first uses the acceptance up. */
+/* Makes a run of three attempts, of which only the first may accept deletes. */
 static void expect_accepted_once(struct workbench *bench, bench_script *script)
 {
     expect_end(bench, script, LEDGER_SUCCEEDED, 3);
@@ -146,7 +150,7 @@ static void expect_accepted_once(struct workbench *bench, bench_script *script)
     assert_false(accepted[1] || accepted[2]);
 }
 
-/* As a copy does after a complete round. */
+/* Ends the acceptance of deletes, as a copy does after a complete round. */
 BENCH_SCRIPT(uses_the_acceptance_up)
 {
     accepted[attempt_number - 1] = atomic_load(&run->accept_deletes);
@@ -155,8 +159,8 @@ BENCH_SCRIPT(uses_the_acceptance_up)
     return settles_twice(bench, run, attempt_number, err);
 }
 
-/* The command makes all attempts of a following run: months later the sources
- * may be gone. */
+/* One command makes all attempts of a following run, perhaps for months. Later
+ * attempts must not accept deletes: the sources may be gone by then. */
 BENCH_TEST(deletes_are_accepted_once_and_not_at_each_attempt)
 {
     expect_accepted_once(bench, uses_the_acceptance_up);
@@ -239,7 +243,7 @@ BENCH_SCRIPT(is_stopped_once)
     return RUN_STOPPED;
 }
 
-/* `tableward run JOB --id ID`, an hour after the run was stopped. */
+/* `tableward run JOB --id ID` continues a run that was stopped an hour ago. */
 VIRTUAL_BENCH_TEST(taken_up_again_its_pause_is_no_part_of_its_rate)
 {
     struct ledger_run *run;
@@ -270,7 +274,8 @@ BENCH_SCRIPT(settles_for_an_hour)
     return RUN_WAITING;
 }
 
-/* It slept on until its next look was due. */
+/* The command waits an hour for its run, but must not sleep so long: it reads
+ * Control every few seconds. */
 VIRTUAL_BENCH_TEST(what_is_asked_while_it_waits_takes_effect_within_10_s)
 {
     int64_t asked_ms;
@@ -302,7 +307,7 @@ BENCH_TEST(what_would_never_work_is_said_before_the_first_claim)
     assert_int_equal(bench->attempts, 0);
 }
 
-/* ---- in a virtual world ---- */
+/* ---- on a virtual clock ---- */
 
 VIRTUAL_BENCH_TEST(a_service_that_is_busy_at_the_start_is_waited_for)
 {
@@ -342,7 +347,7 @@ VIRTUAL_BENCH_TEST(errors_of_the_service_are_sat_out)
     int64_t began_ms = platform_boot_ms();
 
     expect_end(bench, meets_many_outages, LEDGER_SUCCEEDED, 13);
-    /* A second each: it may have passed. */
+    /* One second for each outage, because the outage may be over then. */
     assert_in_range((uintmax_t)(platform_boot_ms() - began_ms), 12000, 14000);
 }
 
@@ -360,7 +365,8 @@ VIRTUAL_BENCH_TEST(stopped_in_an_outage_it_waits_no_longer)
     stop_it(bench);
 }
 
-/* A person reads that, and it is looked at every ten seconds. */
+/* The command tries the store every ten seconds, but a person who reads the log
+ * needs a line only once a minute. */
 VIRTUAL_BENCH_TEST(of_a_store_that_is_away_the_log_tells_once_a_minute)
 {
     static struct store away = {
@@ -387,7 +393,7 @@ VIRTUAL_BENCH_TEST(stopped_while_it_waits_it_waits_no_longer)
     stop_it(bench);
 }
 
-/* Takes the lease away while the kind is at work. */
+/* Gives the run another owner during the attempt. */
 BENCH_SCRIPT(is_beaten)
 {
     struct ledger_run *stored = workbench_stored(bench, JOB, "r1");
@@ -407,7 +413,7 @@ VIRTUAL_BENCH_TEST(overtaken_it_ends_and_says_so)
     assert_string_equal(workbench_state(bench, JOB, "r1"), "running");
 }
 
-/* Nothing reaches the store until the lease is over; then it does again. */
+/* In attempt 1 no request succeeds until the lease has expired. */
 BENCH_SCRIPT(is_cut_off)
 {
     if (attempt_number > 1)
@@ -425,11 +431,12 @@ VIRTUAL_BENCH_TEST(a_lease_that_nobody_took_is_taken_again)
     assert_string_equal(workbench_state(bench, JOB, "r1"), "succeeded");
 }
 
-/* Completes a round; then it loses its lease, then a store is away. */
+/* Each attempt completes a round. Then attempt 1 loses its lease, and attempt 2
+ * meets an outage. */
 BENCH_SCRIPT(uses_the_acceptance_up_and_breaks_off)
 {
     (void)uses_the_acceptance_up(bench, run, attempt_number, err);
-    virtual_sleep(6000); /* until a renewal has stored it */
+    virtual_sleep(6000); /* until a renewal has stored the checkpoint */
     if (attempt_number == 2)
         return meets_outage_once(bench, run, 1, err);
     return is_cut_off(bench, run, attempt_number, err);
@@ -455,7 +462,7 @@ VIRTUAL_BENCH_TEST(stopped_beyond_its_lease_it_was_not_overtaken)
     assert_int_equal(bench->attempts, 1);
 }
 
-/* What no run's entity looks like, where r1's is to be. */
+/* Stores an entity that is no valid run in place of run r1. */
 static void spoil_run(struct workbench *bench)
 {
     struct entity entity;
@@ -468,7 +475,7 @@ static void spoil_run(struct workbench *bench)
     arena_done(&arena);
 }
 
-/* It was told as a wrong use, as if the id were another run's. */
+/* The command must not report a wrong use, as if the id were another run's. */
 VIRTUAL_BENCH_TEST(a_run_that_cannot_be_read_is_said)
 {
     spoil_run(bench);
@@ -490,7 +497,7 @@ BENCH_SCRIPT(takes_long)
     return RUN_SUCCEEDED;
 }
 
-/* The second one waits for the first. */
+/* Starts two commands for one run. The second command waits for the first. */
 static void start_two(struct workbench *bench)
 {
     bench->script = takes_long;
@@ -518,7 +525,7 @@ VIRTUAL_BENCH_TEST(it_waits_while_another_process_is_at_it_and_tells_so)
     assert_int_equal(bench->attempts, 1);
 }
 
-/* It was paused there, by who only waited for it. */
+/* A command that only waits for the run must not pause it. */
 VIRTUAL_BENCH_TEST(who_stops_waiting_leaves_the_run_to_its_owner)
 {
     struct ledger_run *run;
