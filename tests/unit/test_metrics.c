@@ -236,8 +236,7 @@ VIRTUAL_BENCH_TEST(a_lost_lease_is_counted)
 
 VIRTUAL_BENCH_TEST(lengths_of_queues_and_poison_queues_are_shown)
 {
-    bench->script =
-        works; /* the runs wait at the gate: hidden messages count too */
+    bench->script = works; /* hidden messages of waiting runs count too */
     start(bench);
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r2"));

@@ -446,8 +446,8 @@ FIXTURE_TEST(a_move_after_a_copy_leaves_what_it_cannot_decide)
     assert_int_equal(replaces->seen + deletes->seen, 0);
 }
 
-/* The destination key of two sources has an entity already, equal to both
- * copies. */
+/* Two sources have the same destination key, where an entity exists already. It
+ * equals the copy of the first source. */
 SOURCE_TEST(two_sources_with_one_key_and_an_equal_entity_there_both_stay)
 {
     scene_put("Blogs", "a", "2", "\"N\":2");
@@ -466,7 +466,7 @@ SOURCE_TEST(a_conflict_is_skipped_if_the_job_says_so)
     assert_int_equal(h.skipped, 1);
 }
 
-/* ---- M1 ---- */
+/* ---- M1: one source for each destination key ---- */
 
 static const char SAME_KEY[] =
     "Blogs a/2: another source, 'a' / '1', has the same destination key";
@@ -478,8 +478,7 @@ FIXTURE_TEST(of_two_sources_with_one_key_the_second_stays)
 
     scene_put("Blogs", "a", "2", "\"N\":1");
     for (size_t i = 0; TEST_EACH(i, jobs); i++) {
-        scene_put("Blogs", "a", "1",
-            "\"N\":1"); /* equal to the copy of the second source */
+        scene_put("Blogs", "a", "1", "\"N\":1"); /* equals the second copy */
         run_leaves(jobs[i], RUN_FAILED, "a/2 ", "p/r ");
         scene_check_reported(SAME_KEY);
         assert_int_equal(h.failed, 1);
@@ -512,7 +511,7 @@ FIXTURE_TEST(a_source_waits_for_the_open_load_that_has_its_key)
     scene_check_reported(SAME_KEY);
 }
 
-/* ---- M2 ---- */
+/* ---- M2: which copies are the run's own ---- */
 
 SOURCE_TEST(an_equal_entity_is_a_conflict_after_a_definite_answer)
 {
@@ -567,7 +566,7 @@ SOURCE_TEST(a_copy_that_others_delete_before_it_is_read_back_keeps_its_source)
     scene_check_reported("its copy was deleted by others");
 }
 
-/* ---- M6 ---- */
+/* ---- M6: taking over an interrupted load ---- */
 
 FIXTURE_TEST(an_interrupted_load_is_finished)
 {
@@ -648,7 +647,7 @@ SOURCE_TEST(what_was_named_is_not_forgotten_by_the_next_attempt)
     assert_string_equal(h.phase, "move");
 }
 
-/* ---- M7, M8 ---- */
+/* ---- M7, M8: intents of other moves, stops ---- */
 
 SOURCE_TEST(intents_are_taken_over_by_their_destination_too)
 {
@@ -670,7 +669,7 @@ SOURCE_TEST(a_run_that_stops_finishes_its_load)
     run_leaves("all", RUN_SUCCEEDED, "", "a/1 ");
 }
 
-/* ---- M9 ---- */
+/* ---- M9: accept_equal ---- */
 
 SOURCE_TEST(an_equal_entity_is_accepted_if_the_job_says_so)
 {
@@ -693,7 +692,7 @@ SOURCE_TEST(what_was_accepted_is_not_deleted_with_its_source)
     scene_check_reported("the copy stays");
 }
 
-/* ---- M10 ---- */
+/* ---- M10: rows of an index ---- */
 
 SOURCE_TEST(index_rows_are_passed_by)
 {
@@ -715,7 +714,7 @@ SOURCE_TEST(index_rows_are_passed_by)
     run_leaves("all", RUN_SUCCEEDED, "a/size:1 ", "a/1 ");
 }
 
-/* ---- A4 ---- */
+/* ---- A4: requests that arrive late ---- */
 
 SOURCE_TEST(what_may_arrive_late_is_waited_for_before_leaving)
 {
@@ -785,8 +784,7 @@ static void put_many(const char *partition_key, unsigned count)
  * partition; 1 for each started hundred entities of a source partition. */
 FIXTURE_TEST(a_move_needs_few_requests)
 {
-    static struct faulty
-        counter; /* counts all requests except those to the ledger */
+    static struct faulty counter; /* counts no requests to the ledger */
     struct script_event *pages = script_call(&s, CALL_SCAN, "Blogs", 9999, 0);
     unsigned budget;
 

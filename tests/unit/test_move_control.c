@@ -37,7 +37,7 @@ struct event {
 };
 
 struct scene {
-    struct workbench bench; /* first */
+    struct workbench bench; /* first member: see scene_of() */
     struct loading loading;
     struct event events[2];
     unsigned request;
@@ -141,8 +141,7 @@ static void attempt_all(struct scene *scene)
         if (strcmp(state, "cancelled") == 0 || strcmp(state, "paused") == 0 ||
             strcmp(state, "succeeded") == 0)
             return;
-        virtual_sleep(
-            120000); /* until the lease of a dead owner, or a wait, is over */
+        virtual_sleep(120000); /* until a lease or a wait is over */
         (void)attempt(scene);
     }
     fail_msg("the run is %s", workbench_state(bench, "mv", ID));
@@ -349,7 +348,7 @@ SCENE_TEST(a_move_that_is_paused_within_a_load_is_queued_for_its_cancel)
     expect_state(scene, "paused");
     ask_for(scene, ASK_CANCEL, true);
     expect_state(scene, "queued");
-    ask_for(scene, ASK_CANCEL, true); /* repeated */
+    ask_for(scene, ASK_CANCEL, true); /* asked again */
     expect_cancelled_whole(scene);
 }
 

@@ -241,8 +241,7 @@ FIXTURE_TEST(an_intent_with_a_property_of_another_kind_is_damaged)
         {"Chunks", NULL, INTENT_MAX_CHUNKS + 1}, {"Chunks", NULL, 2},
         {"Pairs", NULL, -1}, {"Pairs", NULL, LOAD_MAX_PAIRS + 1},
         {"Pairs", NULL, 2}, {"Text", NULL, 1}, {"Text", "a\t1\n", 0},
-        {"Text", "a\t7\te\ta\t7\te\t" DIGEST "\n",
-            0}, /* the list names another source */
+        {"Text", "a\t7\te\ta\t7\te\t" DIGEST "\n", 0}, /* another source */
         {"Digest", DIGEST, 0}};
 
     for (size_t i = 0; TEST_EACH(i, cases); i++) {
@@ -278,7 +277,7 @@ FIXTURE_TEST(an_intent_at_another_key_is_damaged)
     }
 }
 
-/* The digest is right, but the lines are no pairs. */
+/* The digest is right, but the lines are not valid pairs. */
 FIXTURE_TEST(an_intent_whose_list_cannot_be_read_is_damaged)
 {
     static const char long_etag[] =
@@ -581,8 +580,7 @@ FIXTURE_TEST(an_intent_of_another_open_run_stays_without_its_stores)
     edit_intent("DestinationAccount", "another");
     edit_intent("Run", "a-held-run");
     scene_remove("OldBlogs", "a", "1");
-    scene_remove("Blogs", "a",
-        "1"); /* otherwise its load would get the RowKey of the intent */
+    scene_remove("Blogs", "a", "1"); /* else its load has the same RowKey */
     h.other_open = true;
     attempt_leaves("all", RUN_SUCCEEDED, 1);
     h.other_open = false;
@@ -846,9 +844,9 @@ FIXTURE_TEST(keys_beyond_the_basic_plane_are_moved)
     assert_int_equal(count("OldBlogs"), 4);
 }
 
-/* Inserts two sources and, between the places of their copies, so many other
- * entities that the second copy is not reached by reading pages: it is read by
- * its keys. */
+/* Inserts two sources, and 4,500 entities between the places of their copies.
+ * So the second copy is not reached by reading pages, and is read by its
+ * keys. */
 static void put_far_apart(void)
 {
     scene_quietly(hosted_fill(&h, "OldBlogs", "a", 4500));

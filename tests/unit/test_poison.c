@@ -189,7 +189,7 @@ FIXTURE_TEST(a_run_that_has_the_id_keeps_it)
     expect_poisoned(f, LEDGER_UNREADABLE);
 }
 
-/* ---- a delivery that is over ---- */
+/* ---- a message whose visibility timeout has ended ---- */
 
 static struct fixture *slow;
 static struct messages taken_again;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The probe finds out that two names mean one store, before anything is
- * deleted. */
+/* The probe, which finds out whether two names mean one store, before anything
+ * is deleted. */
 #include "jobs/engine/probe.h"
 #include "jobs/engine/run.h"
 #include "tests/support/faulty.h"

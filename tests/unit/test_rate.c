@@ -16,8 +16,7 @@ struct request {
     bool page;    /* true: a page; false: a batch */
     bool refused; /* the last try was refused */
     unsigned entities, tries;
-    int64_t sent_ms, answered_ms,
-        again_ms; /* answered_ms or again_ms is set, not both */
+    int64_t sent_ms, answered_ms, again_ms; /* one of the last two is 0 */
 };
 
 struct play {

@@ -7,7 +7,7 @@
 #include "worker/store/rate_limiter.h"
 
 #define NOW_MS 1000000
-#define REFUSALS 8 /* so many refusals limit a rate that was not limited */
+#define REFUSALS 8 /* number of refusals that limit a new rate */
 
 static struct store store_of(const char *identity)
 {

@@ -183,8 +183,7 @@ FIXTURE_TEST(a_lease_outlives_its_visibility_timeout)
     /* The ledger is written about once for each renewal of the message. */
     assert_true(writes(bench) <= calls(bench, BENCH_RENEW) + 2);
     assert_int_equal(let_go(), LEASE_VALID);
-    lease_delete_message(
-        &held.lease); /* held.lease has the newest PopReceipt */
+    lease_delete_message(&held.lease); /* with the newest PopReceipt */
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
 }
 
@@ -253,7 +252,8 @@ static bool accepts_none(struct workbench *bench)
     return !workbench_stored(bench, JOB, "r1")->accept_deletes;
 }
 
-/* `enqueue JOB --id r1 --accept-deletes`, while r1 is executed. */
+/* Does what `enqueue JOB --id r1 --accept-deletes` does while r1 is
+ * executed. */
 static void accept_deletes(struct workbench *bench)
 {
     static struct slice names[] = {{"channel", 7}},
@@ -286,8 +286,7 @@ HELD_TEST(an_acceptance_ends_with_the_checkpoint_of_the_next_round)
     virtual_sleep(6000);
     assert_true(accepts_again());
     atomic_store(&held.run.accept_deletes, false);
-    virtual_sleep(
-        6000); /* the ledger is written, but no checkpoint was saved yet */
+    virtual_sleep(6000); /* the kind has saved nothing yet */
     assert_false(accepts_none(bench));
     complete_round();
     virtual_sleep(6000);

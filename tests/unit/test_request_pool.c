@@ -21,7 +21,7 @@
 struct scene {
     struct platform_mutex mutex;
     struct platform_cond changed;
-    bool gate_open; /* gated tasks wait until it is open */
+    bool gate_open; /* tasks with holds_on wait until it is open */
     unsigned running, most_running, attempts;
     char
         order[64]; /* the names of the tasks in the order in which they began */
@@ -33,19 +33,18 @@ struct scene {
 };
 
 struct job {
-    struct pool_request task; /* first */
+    struct pool_request task; /* first member: cast to struct job */
     struct scene *scene;
     char name;
     bool holds_on;
-    enum tw_err
-        answers[8]; /* one for each try; further tries get the last one */
+    enum tw_err answers[8]; /* one for each try; the last repeats */
     unsigned answer_count;
     int64_t hint_ms;
     int64_t started_ms[8];
     int http_status; /* status of the responses that are not TW_OK */
     bool breaker_open;
     bool hangs;   /* no response: the request ends when it is given up */
-    bool unsent;  /* no try is sent */
+    bool unsent;  /* the tries are not sent */
     bool reached; /* the service was reached by another request */
 };
 
@@ -514,7 +513,7 @@ SCENE_TEST(refusals_limit_the_rate_of_an_account)
     assert_true(page_after(scene, 500) > 1000);
 }
 
-/* The next try of task `waits` is due in an hour. When another task meets an
+/* The next try of task `waits` is due in an hour. When task `meets` reports an
  * open circuit breaker, `waits` is tried at once. */
 SCENE_TEST(an_open_circuit_breaker_ends_the_waits_of_others)
 {

@@ -19,8 +19,7 @@ static struct hosted hosted;
 static struct deadline deadline;
 static struct run run;
 static struct rounds rounds;
-static int64_t
-    found; /* number of differences that each further round repairs */
+static int64_t found; /* differences that each round repairs */
 
 static int set_up(void **state)
 {

@@ -523,8 +523,7 @@ FIXTURE_TEST(every_run_of_the_dead_is_taken_in_turn)
 {
     for (char id[] = "r1"; id[1] <= '5'; id[1]++) {
         other_claims(f, id);
-        f->other.lease.noted =
-            LOCK_FILE_NOWHERE; /* lease_done() must not remove the note */
+        f->other.lease.noted = LOCK_FILE_NOWHERE; /* the note stays */
         lease_done(&f->other.lease);
     }
     other_dies(f);

@@ -31,7 +31,7 @@ struct scene {
     struct faulty faulty;
     struct request_pool *request_pool;
     struct pool_client *client;
-    struct scan_spec spec; /* at first: the keys of the whole table */
+    struct scan_spec spec; /* initially the whole table, keys only */
     struct harvest got;    /* of the last scan */
 };
 
@@ -64,7 +64,7 @@ static void fill(struct scene *scene, const char *partition_key, size_t count)
     table_fill(scene->inner, "Blogs", partition_key, 0, count);
 }
 
-/* The scan continues after that entity. */
+/* Makes the next scan continue after this entity. */
 static void resume(
     struct scene *scene, const char *partition_key, const char *row_key)
 {
@@ -100,8 +100,8 @@ static enum tw_err gather(struct scene *scene)
     return got->code;
 }
 
-/* The scan returns so many entities, from this key to that one (NULL: not
- * compared). */
+/* Makes the scan, which must return `entities` entities, from key `first` to
+ * key `last` (NULL: not compared). */
 static void expect_gathered(
     struct scene *scene, size_t entities, const char *first, const char *last)
 {
@@ -204,13 +204,13 @@ SCENE_TEST(an_expired_token_ends_a_scan_that_has_no_order)
     assert_int_equal(scene->got.entities, 1000);
 }
 
-/* A proxy that caches a page: it returns the page again, with its continuation
- * token. */
+/* A proxy that answers some scans with the first page again, as from a cache,
+ * with the continuation token of that page. */
 struct keeper {
     struct interposed outer; /* first member: cast to this struct */
-    atomic_uint scans;    /* so far; counted on threads of the request pool */
-    unsigned first, last; /* the first-th to the last-th scan get the cached
-                             page */
+    atomic_uint scans;       /* number of scans, counted on several threads */
+    unsigned first, last;    /* the first-th to the last-th scan get the cached
+                                page */
 };
 
 static enum tw_err keeper_meet(struct interposed *self,
@@ -232,7 +232,7 @@ static enum tw_err keeper_meet(struct interposed *self,
 TEST(a_page_that_came_again_is_not_taken)
 {
     static const struct {
-        unsigned first, last; /* requests that get the first page */
+        unsigned first, last; /* range of scans that get the first page */
         unsigned page_max;
         enum tw_err code;
         size_t entities;
@@ -240,8 +240,8 @@ TEST(a_page_that_came_again_is_not_taken)
     } cases[] = {
         {2, 3, 0, TW_OK, 2500, ""},
         {2, UINT_MAX, 0, TW_BUSY, 1000, "would never end"},
-        /* The scan is in another partition by then: compared by RowKey alone,
-         * the page would not go back. */
+        /* The scan is in partition B by then. A comparison of RowKeys alone
+         * would not show that the page goes back to partition A. */
         {3, UINT_MAX, 0, TW_BUSY, 2000, "does not continue where"},
         /* The first entity of the page is the last one that was received. */
         {2, UINT_MAX, 1, TW_BUSY, 1, ""},
@@ -336,8 +336,8 @@ SCENE_TEST(a_page_under_way_is_given_up_at_close)
     scan_close(NULL);
 }
 
-/* A service that sends the header of the first page, and its body only after it
- * has seen which request comes meanwhile. */
+/* A service that sends the header of the first page at once, and the body only
+ * after it has received the next request. */
 struct slow_body {
     struct interposed outer; /* first member: cast to this struct */
     struct platform_mutex mutex;
@@ -350,8 +350,8 @@ struct slow_body {
     unsigned refusals; /* number of requests for later pages that are refused */
 };
 
-/* Return only some entities of the requested page, or of the first one: the
- * page ends elsewhere, so its continuation token is another one. */
+/* Returns 700 entities of the requested page, or of the first page (`first`).
+ * Such a page ends at another entity, and so has another continuation token. */
 static enum tw_err send_fewer(struct interposed *self,
     struct exchange *exchange, const struct store_request *request, bool first)
 {
@@ -365,8 +365,9 @@ static enum tw_err send_fewer(struct interposed *self,
     return request_send(self->inner, exchange, &again);
 }
 
-/* Send the header again and again until the scan's owner waits for the page: a
- * header that arrives earlier does not cause a request for the next page. */
+/* Sends the header again and again until a second request comes. A header that
+ * arrives before the scan's owner waits for the page does not cause a request
+ * for the next page. */
 static enum tw_err send_until_a_second_comes(struct slow_body *slow,
     struct exchange *exchange, const struct store_request *request)
 {
@@ -415,7 +416,8 @@ static enum tw_err slow_body_meet(struct interposed *self,
     return request_send(self->inner, exchange, request);
 }
 
-/* Returns how many requests for pages came. */
+/* Reads a table of 2,600 entities through `slow`. Returns the number of
+ * requests for pages. */
 static unsigned read_slowly(struct slow_body *slow)
 {
     struct scene scene;

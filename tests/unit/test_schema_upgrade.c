@@ -53,13 +53,14 @@ static void fails_with(const char *phase, const char *part)
     "{'Rating@odata.type':'Edm.Double','Rating':3.0,'Seen':0,'Body':'t','V':"  \
     "2}"
 
-/* All entities are in the partition 'p'; JSON has single quotes. */
+/* Inserts an entity in partition 'p'. JSON is written with single quotes. */
 static void put(const char *row_key, const char *properties)
 {
     hosted_put(&h, "Blogs", "p", row_key, quoted(&h.arena, properties));
 }
 
-/* Entities "1", "2" and so on of the old release. */
+/* Inserts `count` entities of the old release, with RowKeys "1", "2" and so
+ * on. */
 static void put_old(int count)
 {
     for (int i = 1; i <= count; i++)
@@ -138,7 +139,7 @@ FIXTURE_TEST(what_cannot_be_converted_is_named_and_the_rest_is_done)
     assert_non_null(strstr(h.failed_why, "Blogs p/2: version 2, retype"));
     check("2", "{'Rating':'none'}");
     check("3", AS_NEW);
-    assert_int_equal(h.behind, 0); /* failed entities never are (rule A2) */
+    assert_int_equal(h.behind, 0); /* failed entities do not count (A2) */
     replace("2", "'Rating':'5'");
     assert_int_equal(hosted_attempt(&h, "blogs", ""), RUN_SUCCEEDED);
 }
@@ -194,7 +195,7 @@ FIXTURE_TEST(what_is_added_behind_the_scan_is_met_by_the_next_round)
     check("00000", AS_NEW);
 }
 
-/* A2: continuous writers never make a run fail. */
+/* Rule A2: a run does not fail because other programs write all the time. */
 FIXTURE_TEST(writers_that_never_rest_leave_a_run_behind)
 {
     added = 0;
@@ -207,7 +208,7 @@ FIXTURE_TEST(writers_that_never_rest_leave_a_run_behind)
 }
 
 static struct faulty faulty;
-static void (*meddle)(void); /* another writer, before the first batch */
+static void (*meddle)(void); /* called before the first batch */
 
 static void meddle_now(void)
 {
@@ -297,8 +298,8 @@ FIXTURE_TEST(a_following_run_waits_between_rounds_until_finish)
     h.finish = RUN_NOT_FINISHING;
 }
 
-/* The service refuses a filter of more comparisons: a later round asks for the
- * Timestamp. */
+/* The service accepts a filter of at most 15 comparisons. Later rounds also
+ * need the Timestamp, and must work with such a filter, too. */
 FIXTURE_TEST(a_filter_of_fifteen_comparisons_follows_too)
 {
     struct buf job;
@@ -364,7 +365,7 @@ FIXTURE_TEST(a_difference_is_named_by_contract_and_stays)
     check("2", AS_NEW);
 }
 
-/* ---- rule U8 ---- */
+/* ---- rule U8: the digests of the steps ---- */
 
 static unsigned steps_stored(void)
 {
@@ -398,8 +399,9 @@ FIXTURE_TEST(changed_steps_are_refused_once_they_were_applied)
     assert_true(holds("2", "'V':3"));
 }
 
-/* Otherwise an entity at version 1 would be brought to version 3 with its old
- * properties, and one at version 2 would stay there. */
+/* Without version 2 in the document, an entity at version 1 would be brought to
+ * version 3 with its old properties, and an entity at version 2 would stay at
+ * version 2. */
 FIXTURE_TEST(a_version_that_was_applied_stays_in_the_document)
 {
     put("1", AS_OLD);
@@ -434,8 +436,9 @@ FIXTURE_TEST(a_version_outside_of_the_document_may_have_been_applied)
     assert_true(holds("1", "'V':4"));
 }
 
-/* Otherwise every entity would seem to be at `absent`, and the steps would be
- * carried out again: Seen would be 0 once more. */
+/* With another version property every entity would seem to be at version
+ * `absent`, and the steps would be carried out again: Seen would become 0
+ * again. */
 FIXTURE_TEST(another_version_property_is_refused_once_steps_were_applied)
 {
     static const char *const OTHERS[] = {
@@ -578,7 +581,7 @@ FIXTURE_TEST(a_dry_run_is_of_a_phase)
 
 /* ---- verify ---- */
 
-/* How many differences have this in their description. */
+/* Returns the number of differences whose description contains `what`. */
 static int64_t differ(const char *phase, const char *what)
 {
     h.kind_arg = phase;
@@ -601,7 +604,8 @@ FIXTURE_TEST(verify_finds_what_is_below_the_newest_version)
     assert_int_equal(differ("all", ALL), 0);
 }
 
-/* Rule U9. */
+/* Rule U9: `verify` compares the results of rename, retype and remove, not
+ * those of add and set. */
 FIXTURE_TEST(verify_compares_what_steps_make)
 {
     hosted_load(&h, JOB NEXT);
@@ -643,7 +647,8 @@ FAULTY_CHOICE(repair_before_second_reading)
 
 static struct store *inner;
 
-/* Another writer repairs one entity, and stores another that differs. */
+/* Writes as another program: repairs one entity, and inserts another one that
+ * differs. */
 static void repair(void)
 {
     struct store *outer = h.store;

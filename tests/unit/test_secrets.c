@@ -17,10 +17,10 @@
 
 #define CONFIGURATION "secrets.yaml"
 #define FILE_NAME "secret"
-/* A key of 64 bytes has 88 letters. */
+/* A key of 64 bytes has 88 characters in base64. */
 #define KEY_BYTES 64
 #define KEY_LETTERS 88
-/* The piece that is looked for: of so many bytes, from the middle. */
+/* Number of bytes of the secret, from its middle, that are searched for. */
 #define PIECE 24
 #define CHUNK 65536
 #define MASK 0x5a
@@ -85,8 +85,8 @@ static char raw_char(size_t at)
 
 /* ---- the search ---- */
 
-/* Read a piece of this process's memory; what it is read into is masked at
- * once, so that it is not found itself. */
+/* Reads CHUNK bytes of this process's memory to `to`, and masks them there at
+ * once, so that the search does not find the secret in `to`. */
 static size_t read_masked(int memory, uintptr_t from, unsigned char to[CHUNK])
 {
     ssize_t got = pread(memory, to, CHUNK, (off_t)from);
@@ -128,13 +128,14 @@ static unsigned count_between(
         count += count_in(masked, got, secret, first);
         if (got <= PIECE || got == to - from)
             break;
-        from += got - PIECE + 1; /* a copy on the border */
+        from += got - PIECE + 1; /* a copy may cross the border */
     }
     (void)close(memory);
     return count;
 }
 
-/* How many copies of the piece the writable memory has. */
+/* Searches the writable memory of the process for PIECE bytes of the secret,
+ * from index `first` on. Returns the number of copies. */
 static unsigned copies(char (*secret)(size_t at), size_t first)
 {
     FILE *maps = fopen("/proc/self/maps", "re");
@@ -168,7 +169,8 @@ static void write_text(int fd, const char *text)
     assert_int_equal(write(fd, text, strlen(text)), strlen(text));
 }
 
-/* The file: before, the key, after. */
+/* Writes a file with `before`, the key and `after`; after NULL: only with
+ * `before`. */
 static void write_file(const char *path, const char *before, const char *after)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -216,7 +218,7 @@ static void unload_and_forget(struct fixture *f)
 
 /* ---- tests ---- */
 
-/* Otherwise the other tests prove nothing. */
+/* If the search found nothing, the other tests would prove nothing. */
 FIXTURE_TEST(the_search_finds_what_is_there)
 {
     char *text;
@@ -231,7 +233,8 @@ FIXTURE_TEST(the_search_finds_what_is_there)
     mem_free(text);
 }
 
-/* A key signs requests: its bytes are kept, its text is not. */
+/* Of a key only the decoded bytes are kept, which sign requests, and not the
+ * text. */
 FIXTURE_TEST(a_secret_of_a_file_is_kept_once_at_most)
 {
     static const struct {
@@ -260,7 +263,7 @@ FIXTURE_TEST(a_secret_of_a_file_is_kept_once_at_most)
     }
 }
 
-/* Nothing listens there. */
+/* Sends requests, which fail because nothing listens at the endpoint. */
 static void send_requests(struct store *store)
 {
     struct exchange exchange = {0};
@@ -288,7 +291,8 @@ FIXTURE_TEST(a_signature_that_was_sent_is_not_in_freed_memory)
     unload_and_forget(f);
 }
 
-/* What names the store in the configuration itself lives as long as that. */
+/* A secret that is written in the configuration lives as long as the loaded
+ * configuration. */
 FIXTURE_TEST(a_secret_in_the_configuration_goes_with_it)
 {
     write_file(CONFIGURATION,
@@ -296,11 +300,11 @@ FIXTURE_TEST(a_secret_in_the_configuration_goes_with_it)
         "\"AccountName=acc;AccountKey=",
         ";EndpointSuffix=core.windows.net\"\n");
     load(f);
-    assert_true(copies_of_text() <= 3); /* the text, its node, the setting */
+    assert_true(copies_of_text() <= 3); /* file text, YAML node, setting */
     unload_and_forget(f);
 }
 
-/* setenv() would leave copies. */
+/* Memory for putenv(). setenv() would leave copies of the secret. */
 static char variable[200] = "TEST_SECRET=AccountName=acc;AccountKey=";
 
 static void set_variable(void)

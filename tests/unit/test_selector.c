@@ -36,7 +36,7 @@ static int tear_down(void **state)
 
 #define FIXTURE_TEST(name) TEST_IN(name, set_up, tear_down)
 
-/* text: the YAML map of a rule. */
+/* Loads the selector of a rule from `text`, a YAML map. False: refused. */
 static bool load(const char *text, struct selector *ret)
 {
     static const struct setting keys[] = {
@@ -67,7 +67,7 @@ static enum tw_err bind(const char *text, const char *a, const char *b,
 
 #define FILTER(text) "{filter: \"" text "\"}"
 
-/* The rule with these arguments. */
+/* Returns the selection of the rule with arguments `a` and `b`. */
 static struct selection bound(const char *text, const char *a, const char *b)
 {
     struct selection selection;
@@ -132,9 +132,8 @@ FIXTURE_TEST(what_cannot_be_made_is_told_by_its_name)
     refused(FILTER("N eq {a}"), "five", "filter \"N eq {a}\": a: the value");
 }
 
-/* A prefix that is made of a key and more text may be longer than any key: it
- * selects nothing, and the request has no longer a key than the service
- * accepts. */
+/* A rendered prefix may be longer than any key. Then it selects nothing, and
+ * the request has a key that is not longer than the service accepts. */
 FIXTURE_TEST(a_prefix_that_is_longer_than_any_key_begins_none)
 {
     const char *key = repeated("x", 512);
@@ -173,7 +172,8 @@ static void check_matches(
     }
 }
 
-/* The rule with arguments a and b matches these entities, or does not. */
+/* MATCHES: for each entity of the list, the rule with arguments a and b must
+ * match the entity, or not, as the list says. */
 #define MATCHES(rule, a, b, ...)                                               \
     do {                                                                       \
         static const struct match list[] = {__VA_ARGS__};                      \
@@ -213,7 +213,7 @@ FIXTURE_TEST(a_range_is_in_the_order_of_the_service)
         {"", "a\xf0\x90\x80\x80", 0, true});
 }
 
-/* The bounds of the RowKey that a rule requests from the server. */
+/* Returns the range of RowKeys that a rule requests from the server. */
 static struct key_range row_range(const char *rule)
 {
     struct selection selection = bound(rule, "", "");
@@ -299,8 +299,8 @@ FIXTURE_TEST(a_prefix_that_renders_empty_is_noticed)
     assert_null(selection.empty_prefix);
 }
 
-/* To select everything, the filter is left out. An empty environment variable
- * is not enough. */
+/* A job that is to select everything has no filter. An empty filter, for
+ * example from an empty environment variable, is refused. */
 FIXTURE_TEST(a_filter_that_is_empty_is_refused)
 {
     static const char *const rules[] = {
@@ -332,8 +332,8 @@ static enum tw_err accept(const char *text, struct err *err)
     return selector_accept(&selector, &args, err);
 }
 
-/* No command runs a job if a variable of it is not set; if one did, the filter
- * would select nothing. */
+/* A filter becomes empty if its variable is not set. No command runs such a
+ * job; if a command did, the filter would select nothing. */
 FIXTURE_TEST(a_filter_that_renders_empty_is_noticed)
 {
     struct err err;
@@ -458,7 +458,8 @@ FIXTURE_TEST(rules_are_disjoint_where_their_filters_show_it)
             filter_rule(others[i][0]), filter_rule(others[i][1]), false);
 }
 
-/* NULL: none is. */
+/* Fails unless `wanted` is the property that the rule compares with argument 0;
+ * NULL: it compares none. */
 static void check_property(const char *rule, const char *wanted)
 {
     struct selector selector;

@@ -21,7 +21,7 @@
 
 static struct http_server *server;
 
-/* Answers with what came. */
+/* Responds with the contents of the request. */
 static void echo(void *context, const struct http_request *request,
     struct http_response *response)
 {
@@ -68,7 +68,7 @@ static int tear_down(void **state)
 
 #define FIXTURE_TEST(name) TEST_IN(name, set_up, tear_down)
 
-/* The same with clocks that run faster. */
+/* Sets up the server with clocks that run faster. */
 static int set_up_fast(void **state)
 {
     fast_platform_use();
@@ -101,7 +101,7 @@ static int dial(void)
     return fd;
 }
 
-/* False: the other side has closed the connection. */
+/* Sends a text. False: the server has closed the connection. */
 static bool give(int fd, const char *text, size_t len)
 {
     while (len > 0) {
@@ -115,7 +115,7 @@ static bool give(int fd, const char *text, size_t len)
     return true;
 }
 
-/* Everything until the other side closes. Owned. */
+/* Returns all that the server sends until it closes the connection. Owned. */
 static char *take(int fd)
 {
     struct buf all;
@@ -132,7 +132,7 @@ static char *take(int fd)
     return buf_take(&all);
 }
 
-/* One request on a connection of its own. */
+/* Makes one request on a new connection. Returns the response (owned). */
 static char *ask(const char *request)
 {
     int fd = dial();
@@ -217,7 +217,8 @@ FIXTURE_TEST(what_has_no_route_is_refused)
     expect("DELETE /echo HTTP/1.1\r\n" END, " 501 ", "GET, HEAD and POST");
 }
 
-/* A web site that lets its name point to 127.0.0.1 reads nothing. */
+/* A web site whose host name points to 127.0.0.1 must not be able to read
+ * anything. */
 FIXTURE_TEST(a_foreign_host_name_is_refused_on_loopback)
 {
     static const struct {
@@ -282,7 +283,7 @@ FIXTURE_TEST(a_body_may_have_64_kib_and_no_more)
     }
 }
 
-/* Its body never comes: the head alone is refused. */
+/* The body never comes: the request is refused because of its head. */
 FIXTURE_TEST(an_endless_body_is_not_waited_for)
 {
     expect("POST /echo HTTP/1.1\r\nContent-Length: 99999999999999\r\n" END,
@@ -300,7 +301,8 @@ FIXTURE_TEST(a_head_that_is_too_large_is_refused)
         buf_add_char(&request, 'h');
     buf_add_text(&request, "\r\n" END);
     response = ask(buf_text(&request));
-    /* What was not read when the connection is closed may reset it. */
+    /* If the server closes the connection before it has read all data, the
+     * connection may be reset. */
     assert_true(response[0] == '\0' || strstr(response, " 431 ") != NULL ||
                 strstr(response, " 413 ") != NULL);
     assert_null(strstr(response, " 200 "));
@@ -339,7 +341,8 @@ FIXTURE_TEST(a_slow_client_delays_no_other)
     mem_free(take(slow));
 }
 
-/* A byte now and then is no silence, and must not keep a connection. */
+/* A client that sends a byte now and then must not keep its connection for
+ * ever. */
 FAST_TEST(a_client_that_never_ends_its_request_is_closed)
 {
     int slow = dial();

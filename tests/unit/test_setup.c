@@ -174,7 +174,7 @@ CONFIG_TEST(listen_and_token_file_are_kept)
     assert_null(setup.unset);
 }
 
-/* Only a worker needs it, so `status` works without the variable. */
+/* Only a worker needs the token, so `status` works without the variable. */
 CONFIG_TEST(a_token_file_may_need_a_variable_that_is_not_set)
 {
     load_good(
@@ -195,8 +195,8 @@ TEST(paths_start_at_the_folder_of_relative_paths)
     mem_free(absolute);
 }
 
-/* A run of a queue that other workers serve is left to them, whatever its job
- * is. */
+/* If a run has a queue that only other workers serve, the run is left to them,
+ * even if this worker serves its job. */
 CONFIG_TEST(an_orphan_belongs_to_its_own_queue)
 {
     struct slice none = {0}, work = slice_of("work"), bound = slice_of("bound"),
@@ -212,7 +212,8 @@ CONFIG_TEST(an_orphan_belongs_to_its_own_queue)
         setup_queue_of_orphan(&setup, &list[0], bound), &setup.queues[1]);
     assert_null(setup_queue_of_orphan(&setup, &list[1], bound));
     assert_null(setup_queue_of_orphan(&setup, &list[0], other));
-    /* A wake-up message would be put on a queue that this worker serves. */
+    /* A wake-up message for that run would be put on a queue that this worker
+     * serves. */
     assert_ptr_equal(
         setup_queue_of_run(&setup, &list[0], other), &setup.queues[1]);
     /* The command `run` started the run. */
@@ -230,8 +231,8 @@ CONFIG_TEST(several_stores_need_a_choice)
     assert_int_equal(setup.store, 2);
 }
 
-/* Loads the job and `worker:` without a key. Returns the number of problems
- * that say that the job would change the ledger. */
+/* Loads the job and an empty `worker:`. Returns the number of problems that say
+ * that the job would change the ledger; fails if there is another problem. */
 static int ledger_problems(const char *text)
 {
     struct loading l = {.names = {NULL}};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The share that a scan tells is that of the entities before its page. */
+/* The share that a scan reports at each page: the part of all entities that
+ * come before this page. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,7 +77,7 @@ static struct scan_spec whole(struct scene *scene)
     };
 }
 
-/* NULL: the scan has ended. */
+/* Returns the next page; NULL: the scan has ended. */
 static const struct page *next_page(struct scan *scan)
 {
     const struct page *page;
@@ -86,9 +87,10 @@ static const struct page *next_page(struct scan *scan)
     return page;
 }
 
-/* Scan; the share at each page must be that of the entities before it, of
- * `count`, with a difference of at most `off` thousandths. Returns the number
- * of requests that were no pages. */
+/* Makes a scan; an earlier attempt has read `before` of all `count` entities.
+ * The share at each page must be the part of the entities before the page, with
+ * a difference of at most `off` thousandths. Returns the number of requests
+ * that were not for pages. */
 static size_t scan_all(struct scene *scene, const struct scan_spec *spec,
     size_t before, size_t count, int off)
 {
@@ -152,7 +154,7 @@ SCENE_TEST(a_range_ends_with_its_last_key)
     (void)scan_all(scene, &spec, 0, MANY / 2, 15);
 }
 
-/* Ids as applications make them: hexadecimal digits. */
+/* The keys are random hexadecimal digits, as applications use them for ids. */
 SCENE_TEST(random_ids_are_counted_nearly)
 {
     struct scan_spec spec = whole(scene);
@@ -166,7 +168,7 @@ SCENE_TEST(random_ids_are_counted_nearly)
     (void)scan_all(scene, &spec, 0, MANY, 60);
 }
 
-/* An earlier attempt made 400 thousandths. */
+/* An earlier attempt has read 400 thousandths of the entities. */
 SCENE_TEST(a_resumed_scan_counts_the_rest)
 {
     struct scan_spec spec = whole(scene);
@@ -179,8 +181,8 @@ SCENE_TEST(a_resumed_scan_counts_the_rest)
     (void)scan_all(scene, &spec, MANY * 4 / 10, MANY, 15);
 }
 
-/* scan_unknown: a scan whose share stays unknown. Returns the requests beside
- * its pages. */
+/* Makes a scan whose share must stay unknown. Returns the number of requests
+ * that were not for pages. */
 static size_t scan_unknown(struct scene *scene)
 {
     struct scan_spec spec = whole(scene);
@@ -202,7 +204,8 @@ SCENE_TEST(a_run_that_has_read_little_makes_no_request_for_it)
     assert_int_equal(scan_unknown(scene), 0);
 }
 
-/* A run with a low max_entities_per_second reads little, and takes long. */
+/* A run with a low max_entities_per_second reads few entities, but takes
+ * long. */
 TEST(a_scan_that_lasts_has_a_share)
 {
     struct scene scene = {.stopping = false};
@@ -231,7 +234,7 @@ TEST(a_scan_that_lasts_has_a_share)
     virtual_platform_end();
 }
 
-/* Other scans have found as many entities as this one will. */
+/* Other scans of the run have read as many entities as this scan will read. */
 SCENE_TEST(what_was_done_before_is_a_part)
 {
     struct scan_spec spec = whole(scene);
@@ -247,7 +250,7 @@ SCENE_TEST(what_was_done_before_is_a_part)
         int share = atomic_load(&scene->run.share);
 
         if (seen == MANY)
-            assert_int_equal(share, -1); /* how many will follow? */
+            assert_int_equal(share, -1); /* the number to come is unknown */
         else
             assert_in_range(share, last, 999);
         if (share >= 0 && abs(share - (int)(seen * 500 / MANY)) > 20)
@@ -261,7 +264,8 @@ SCENE_TEST(what_was_done_before_is_a_part)
     scan_close(scan);
 }
 
-/* Its share is that of the earlier attempt, until more is done. */
+/* The share stays that of the earlier attempt until this attempt has read
+ * more. */
 SCENE_TEST(what_was_done_before_is_no_more_than_it_was)
 {
     struct scan_spec spec = whole(scene);
@@ -308,7 +312,7 @@ static enum fault refuse_third_search(
     return ++searches == 3 ? FAULT_REFUSED : FAULT_NONE;
 }
 
-/* Only the share is lost by it. */
+/* If the search for the last key fails, only the share is lost. */
 SCENE_TEST(a_request_that_fails_ends_the_search)
 {
     fill_partitions(scene, "", "");

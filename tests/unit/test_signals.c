@@ -16,7 +16,7 @@ static void log_signal(void *context, int number)
     log_error("process", "got signal %d", number);
 }
 
-/* Standard error becomes a pipe that is full and that nobody reads. */
+/* Replaces standard error by a full pipe that nobody reads. */
 static void fill_standard_error(void)
 {
     static const char bytes[4096];
@@ -30,7 +30,8 @@ static void fill_standard_error(void)
         _exit(1);
 }
 
-/* A process that gets SIGTERM and logs what it can; after 20 s it is killed. */
+/* Runs in a child process: sends SIGTERM to itself, and logs without end. After
+ * 20 s the process is killed. */
 static void log_until_killed(void)
 {
     alarm(20);
@@ -59,7 +60,8 @@ static void note_signal(void *context, int number)
     assert_int_equal(write(*(int *)context, "x", 1), 1);
 }
 
-/* Its guard, too, is gone: the process goes on. */
+/* signals_stop() also ends the guard, the thread that ends a process whose stop
+ * takes too long. So this process continues. */
 TEST(a_process_that_stops_in_time_ends_by_itself)
 {
     struct signals *signals;

@@ -79,7 +79,8 @@ SILENCE_TEST(a_silent_store_refuses_all_but_one)
     assert_int_equal(silence_wait_ms(silence, 35001), 0);
 }
 
-/* The last request in flight counts; those that were given up before do not. */
+/* Only the end of the last request in flight ends a silence. Requests that were
+ * given up before do not. */
 SILENCE_TEST(a_silence_ends_with_its_last_request)
 {
     silence_begin(silence, 5000);
@@ -89,7 +90,7 @@ SILENCE_TEST(a_silence_ends_with_its_last_request)
     assert_int_equal(silence->refused_until_ms, 6900 + SILENCE_PAUSE_MIN_MS);
 }
 
-/* The circuit breaker counts such failures. */
+/* Failures to connect are counted by the circuit breaker instead. */
 SILENCE_TEST(a_connection_that_is_refused_is_no_silence)
 {
     for (int64_t now_ms = 5000; now_ms < 60000; now_ms += 100) {
@@ -129,7 +130,7 @@ SILENCE_TEST(a_store_that_was_slow_once_is_not_slow_for_ever)
     assert_in_range(silence->slowest_ms, 0, 100);
 }
 
-/* As with a large page over a slow connection. */
+/* For example, a large page comes in parts over a slow connection. */
 SILENCE_TEST(while_parts_of_a_response_come_a_store_is_not_silent)
 {
     silence_begin(silence, 5000);
@@ -182,12 +183,12 @@ SILENCE_TEST(a_store_that_serves_nothing_is_useless_until_it_does)
 #define TIMEOUT_MS 15000 /* a quarter of a visibility timeout of a minute */
 #define ASK_MS 1000
 #define HOUR_MS 3600000
-/* A held run is tried again after this time, at first and at last. */
+/* Shortest and longest time after which a held run is tried again. */
 #define HELD_MIN_MS 5000
 #define HELD_MAX_MS 300000
 
 struct service {
-    struct store store; /* first */
+    struct store store; /* first member: cast to struct service */
     int64_t takes_ms;   /* how long a response takes */
     int64_t silent_from_ms, silent_until_ms;
     bool unsent; /* while silent: no connection can be made */
@@ -209,14 +210,16 @@ struct scene {
     struct service good, bad[SLOTS];
     struct one_run runs[BAD + GOOD];
     size_t count, left, good_left;
-    int64_t lost_ms; /* time that runs which were then held occupied slots */
-    bool ends_with_good; /* the runs on other stores are left */
+    int64_t lost_ms;     /* time of attempts whose runs were then held */
+    bool ends_with_good; /* the model ends when all runs on the responding store
+                            have ended */
     int64_t until_ms;    /* no run is started later */
     int64_t began_ms,
         good_ms; /* good_ms: when the last run on the responding store ended */
 };
 
-/* One request, which checks once a second whether it must be given up. */
+/* Waits for the response of a request, and checks once a second whether the
+ * request must be given up. False: no response came. */
 static bool wait_for_response(
     const struct service *service, struct exchange *exchange, bool silent)
 {
@@ -324,8 +327,9 @@ static void end_run(struct scene *scene, struct one_run *run)
     scene->left--;
 }
 
-/* Each time a run is not held, because its store does respond, it is tried
- * again after the shortest wait. */
+/* Holds a run until its next attempt. If the circuit breaker or the silence of
+ * the store refused its request (`away`), the wait is twice as long as the last
+ * one; otherwise it is the shortest wait. */
 static void hold_run(
     struct scene *scene, struct one_run *run, int64_t from_ms, bool away)
 {
@@ -419,7 +423,8 @@ static int64_t play(struct scene *scene, size_t services)
     return scene->good_ms;
 }
 
-/* With a slot less, and so much later. */
+/* Runs the model. The runs on the responding store must end as if they had one
+ * slot less, and at most `late_ms` later. */
 static void check_beside(struct scene *scene, size_t services, int64_t late_ms)
 {
     int64_t beside_ms = play(scene, services);
@@ -446,7 +451,7 @@ SCENE_TEST(one_that_drops_connections_is_silent)
     assert_int_equal(scene->bad[0].most, 1);
 }
 
-/* All requests but one are given up. */
+/* All requests to the silent stores but one are given up. */
 SCENE_TEST(four_silent_stores_occupy_one_slot)
 {
     check_beside(scene, SLOTS, 2 * ASK_MS + SILENCE_FIRST_MS);
@@ -475,7 +480,8 @@ SCENE_TEST(one_that_becomes_silent_occupies_all_slots_for_seconds)
     assert_int_equal(scene->bad[0].most, SLOTS);
 }
 
-/* A twentieth of the time of all slots in an hour. */
+/* A silent store may cost a twentieth of the time that all slots have in an
+ * hour. */
 TEST(a_silent_store_costs_a_twentieth_at_most)
 {
     struct scene scene;
@@ -491,8 +497,8 @@ TEST(a_silent_store_costs_a_twentieth_at_most)
     }
 }
 
-/* The store is served as soon as held runs are tried again: there is no other
- * wait than that of silence.h. */
+/* When the store responds again, its held runs succeed as soon as they are
+ * tried again: the only other wait is that of silence.h. */
 TEST(a_store_that_responds_again_is_served)
 {
     struct scene scene;
@@ -520,7 +526,7 @@ SCENE_TEST(a_slow_store_is_served_by_all_slots)
     assert_in_range(scene->bad[0].most, 2, SLOTS);
 }
 
-/* Without the ledger no slot can do anything. */
+/* No slot can work without the ledger, so all slots may wait for its store. */
 SCENE_TEST(requests_to_the_store_of_the_ledger_are_never_refused)
 {
     scene->ledger.capabilities.endpoint =

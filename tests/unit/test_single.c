@@ -27,8 +27,7 @@ struct started {
     struct platform_thread thread;
 };
 
-static struct started
-    started; /* the command of a test that starts one at a time */
+static struct started started; /* of tests that start one command */
 
 static void run_single(void *arg)
 {
@@ -274,8 +273,8 @@ BENCH_SCRIPT(settles_for_an_hour)
     return RUN_WAITING;
 }
 
-/* The command waits an hour for its run, but must not sleep so long: it reads
- * Control every few seconds. */
+/* The command waits an hour for its run, but must not sleep for the whole hour:
+ * it reads Control every few seconds. */
 VIRTUAL_BENCH_TEST(what_is_asked_while_it_waits_takes_effect_within_10_s)
 {
     int64_t asked_ms;

@@ -34,7 +34,8 @@ static bool never_stopping(struct run *run)
 
 static const struct run_callbacks callbacks = {.stopping = never_stopping};
 
-/* Needs no lock, because only one batch at a time is under way. */
+/* Counts `descents`. Needs no lock, because only one batch at a time is
+ * sent. */
 static void note_order(void *ctx, const struct batch *batch)
 {
     struct scene *scene = ctx;
@@ -110,7 +111,7 @@ static void add(struct scene *scene, const char *table,
     sorter_add(scene->sorter, &item);
 }
 
-/* "P000", "P001" ...; lives until the next call. */
+/* Returns "P000", "P001" ..., valid until the next call. */
 static const char *partition_of(unsigned number)
 {
     static char key[16];
@@ -119,7 +120,7 @@ static const char *partition_of(unsigned number)
     return key;
 }
 
-/* "000000", "000001" ...; lives until the next call. */
+/* Returns "000000", "000001" ..., valid until the next call. */
 static const char *row_of(unsigned number)
 {
     static char key[16];
@@ -128,7 +129,7 @@ static const char *row_of(unsigned number)
     return key;
 }
 
-/* An entity without properties, until the next one. */
+/* Returns an entity without properties, valid until the next call. */
 static struct entity entity_of(
     struct scene *scene, const char *partition_key, const char *row_key)
 {
@@ -170,7 +171,7 @@ static void flush(struct scene *scene)
     assert_ok(batch_writer_drain(scene->batch_writer, &err));
 }
 
-/* Add operations to 21 partitions in turn, with falling RowKeys. */
+/* Adds inserts to 21 partitions in turn, with falling RowKeys. */
 static void add_scattered(struct scene *scene, unsigned count)
 {
     for (unsigned i = 0; i < count; i++)
@@ -334,8 +335,8 @@ static void make_room(struct scene *scene)
     assert_ok(batch_writer_drain(scene->batch_writer, &err));
 }
 
-/* The value of entity number i: the same beginning for all, `shared` bytes
- * long, then i % 7 digits. */
+/* Returns the value of entity number i: `shared` bytes that all values have in
+ * common, then i % 7 digits. */
 static struct slice value_of(unsigned i, size_t shared)
 {
     static char text[4096];
@@ -383,9 +384,9 @@ static void check_sharing(struct scene *scene, unsigned i, size_t shared)
     assert_int_equal(entity->property_count, i % 3 == 0 ? 3 : 2);
 }
 
-/* The sorter keeps equal beginnings of values once, up to a limit of bytes, and
- * the names of the properties of similar entities once: here of entities with
- * more different names than it compares with. */
+/* The sorter stores equal beginnings of values once, up to a limit of bytes,
+ * and also the property names of similar entities. The entities of this test
+ * have more different property names than the sorter compares. */
 SCENE_TEST(what_values_have_in_common_is_not_lost)
 {
     static const size_t shared[] = {
@@ -434,8 +435,9 @@ SCENE_TEST(scattered_operations_make_nearly_full_batches)
         scene->faulty.calls[CALL_BATCH] * 10 <= partitions * batches * 11);
 }
 
-/* Each entity has a name of its own. So each has a shape of its own, and shapes
- * are freed only with their operations: a part of them would not make room. */
+/* Each entity has another property name, and so a shape of its own (see
+ * sorter.c). A shape is freed only with all of its operations, so all
+ * operations must be sent to make room. */
 SCENE_TEST(with_many_names_everything_goes)
 {
     unsigned count = 0;
@@ -493,7 +495,8 @@ SCENE_TEST(one_that_has_waited_long_goes_alone)
     assert_true(table_has(scene->inner, "Blogs", "alone", "1", "first"));
 }
 
-/* Large pieces have memory of their own, in which gaps cannot be closed. */
+/* Large operations are stored outside of the block, where gaps cannot be
+ * closed, so all operations must be sent to make room. */
 SCENE_TEST(with_large_ones_everything_goes)
 {
     static char text[30 * 1024 + 1];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The front end of both stores: what is refused before an implementation is
- * called, ranges of keys, and the state after a call. */
+/* The checks in front of both stores: what is refused before an implementation
+ * is called, ranges of keys, and the state after a call. */
 #include <stdio.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@ static struct {
     unsigned top;
     size_t max_bytes;
     char from[16], key[16];
-    bool loses_page; /* it fails when the page has been filled */
+    bool loses_page; /* a scan fails after it has filled the page */
 } seen;
 
 static enum tw_err see(struct interposed *self, struct exchange *exchange,
@@ -217,7 +217,7 @@ FIXTURE_TEST(batch_refuses_what_is_too_large)
     refuse_batch(&batch, TW_TOO_LARGE, 2);
 }
 
-/* ---- the rest of the door ---- */
+/* ---- further checks ---- */
 
 FIXTURE_TEST(nothing_starts_after_the_deadline)
 {
@@ -236,7 +236,7 @@ FIXTURE_TEST(nothing_starts_after_the_deadline)
     assert_int_equal(seen.calls, 1);
 }
 
-/* A call of any sort that every store takes. */
+/* Makes a valid call of kind `which`. */
 static enum tw_err call(enum store_call which)
 {
     static struct batch batch;
@@ -350,7 +350,8 @@ FIXTURE_TEST(scan_goes_on_from_its_own_page)
     assert_string_equal(seen.from, "");
 }
 
-/* The page is the request's too where a store stands in front of another. */
+/* Forwards a request to the inner store. request->scan may continue from the
+ * page that the response fills. */
 static enum tw_err send_on(struct interposed *self,
     struct exchange *exchange_there, const struct store_request *request)
 {
@@ -527,7 +528,7 @@ FIXTURE_TEST(exact_range_has_one_key)
 FIXTURE_TEST(prefix_range_ends_before_the_next_code_point)
 {
     static const struct {
-        const char *prefix, *below; /* NULL: none */
+        const char *prefix, *below; /* NULL: no upper bound */
     } cases[] = {
         {"", NULL}, {"abc", "abd"}, {"Foot_", "Foot`"}, {"a\x7f", "a\xc2\x80"},
         {"a\xed\x9f\xbf", "a\xf0\x90\x80\x80"}, /* U+D7FF -> U+10000 */
@@ -552,7 +553,8 @@ FIXTURE_TEST(prefix_range_ends_before_the_next_code_point)
     }
 }
 
-/* A random generator with a seed, so that a failure can be repeated. */
+/* Returns a random number and changes the seed, so that a failure can be
+ * repeated. */
 static uint32_t next_random(uint64_t *seed)
 {
     *seed =
@@ -560,8 +562,8 @@ static uint32_t next_random(uint64_t *seed)
     return (uint32_t)(*seed >> 33);
 }
 
-/* Adds a code point next to one of the places at which the two orders differ.
- */
+/* Adds a code point near a place where the order of code points differs from
+ * the order of UTF-16 units. */
 static void add_code_point(struct buf *to, uint64_t *seed)
 {
     static const uint32_t edges[] = {0, 1, 'a', 'b', 0x7f, 0x80, 0x7ff, 0x800,

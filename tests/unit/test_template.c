@@ -75,7 +75,8 @@ static const struct template *compile(const char *text, bool is_filter)
     return template;
 }
 
-/* ret_text: the result, or the message of a failure; lives in arena. */
+/* Renders the template `text`. *ret_text: the result, or the message of the
+ * failure; lives in arena. */
 static enum tw_err render(const char *text, bool is_filter,
     const struct run_args *run_args, const struct entity *of,
     const char **ret_text)
@@ -96,7 +97,7 @@ static enum tw_err render(const char *text, bool is_filter,
 
 struct rendering {
     const char *template;
-    const char *text; /* result; of a failure, part of the message */
+    const char *text; /* the result; of a failure: a part of the message */
 };
 
 static void render_all(const struct rendering *cases, size_t count,
@@ -244,7 +245,8 @@ FIXTURE_TEST(spreads_texts_by_hash)
 
 /* ---- one value, several spellings ---- */
 
-/* Render template with a property P whose JSON value is json. */
+/* Returns the text of `template` for an entity with a property P, whose JSON
+ * value is `json`. */
 static const char *text_of_spelling(
     const char *template, const char *type, const char *json)
 {
@@ -521,8 +523,8 @@ FIXTURE_TEST(a_mistake_in_a_filter_shows_no_property)
     assert_ptr_equal(strstr(text, "a datetime is written"), text);
 }
 
-/* Whatever the value is, the filter has one constant there, and the comparison
- * does not change. */
+/* Any value becomes exactly one constant of the filter, and the comparison
+ * stays the same. */
 FIXTURE_TEST(keeps_any_value_inside_its_literal)
 {
     static const char *const values[] = {"'", "''", "' or 1 eq 1", "a'b'c",
@@ -664,8 +666,7 @@ FIXTURE_TEST(bounds_what_it_reads)
     assert_int_equal(problems.count, 3);
 }
 
-/* Whatever the expression looks like, the first node beyond the limit is
- * refused. */
+/* In any expression the first node beyond the limit is refused. */
 FIXTURE_TEST(no_expression_is_longer_than_a_thousand_parts)
 {
     static const char *const parts[] = {"Size + ", "-1 + ", "hash('a', 1) + ",
@@ -739,8 +740,8 @@ FIXTURE_TEST(names_the_properties_it_reads)
 FIXTURE_TEST(knows_what_stands_alone)
 {
     static const struct {
-        const char *template, *property; /* "": no lone property */
-        int arg;                         /* -1: no lone argument */
+        const char *template, *property; /* its lone property; "": none */
+        int arg;                         /* its lone argument; -1: none */
         bool is_constant;
     } cases[] = {
         {"{Title}", "Title", -1, false},

@@ -29,7 +29,8 @@ static const struct table {
     {"| filter | error |", true, true},
 };
 
-/* The entity of the examples: the only block of JSON in the document. */
+/* Returns the entity of the examples, the only block of JSON in the
+ * document. */
 static struct entity sample(const char *document)
 {
     const char *block = strstr(document, "```json\n"), *end;
@@ -42,8 +43,8 @@ static struct entity sample(const char *document)
         arena_copy(&scratch, (struct slice){block, (size_t)(end - block)}).at);
 }
 
-/* Cut the next cell off a row, without the backticks around code. NULL: there
- * is none. */
+/* Cuts the next cell off a row. Returns the text of the cell without the
+ * backticks around code; NULL: the row has no further cell. */
 static const char *take_cell(char **row)
 {
     char *cell = *row, *end = strstr(cell, " |");
@@ -62,7 +63,8 @@ static const char *take_cell(char **row)
     return cell;
 }
 
-/* The result of the template: its text, or the error message. */
+/* Returns the text that the template gives, or the error message if it
+ * fails. */
 static const char *outcome_of(const char *text, const struct table *table,
     const struct entity *entity, bool *ret_failed)
 {

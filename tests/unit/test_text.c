@@ -62,7 +62,8 @@ TEST(doubles_are_finite_json_numbers)
     assert_true(text_double(slice_of("-0"), &value) && signbit(value));
 }
 
-/* All lengths near the one from which a number is copied in a different way. */
+/* Reads numbers of all lengths up to 300, because long numbers are copied in a
+ * different way. */
 TEST(long_doubles_are_read_to_their_last_digit)
 {
     char text[302] = "1.";
@@ -122,7 +123,8 @@ TEST(sizes_are_bytes_or_binary_multiples)
     }
 }
 
-/* Times whose ticks .NET documents, or follow from documented ones. */
+/* Times with their ticks, which .NET documents or which follow from documented
+ * ticks. */
 static const struct {
     const char *text;
     int64_t ticks;
@@ -167,7 +169,7 @@ TEST(every_day_follows_the_day_before)
                         : months != 1 || date.day != 1 || before.day > 31 ||
                               before.day < (before.month == 12 ? 31 : 28))
             fail_msg("after %d-%d-%d", before.year, before.month, before.day);
-        /* Every 97th is enough for parsing the text again. */
+        /* Only every 97th day is parsed again, to save time. */
         if (at / day_ticks % 97 == 0) {
             assert_true(text_ticks(slice_of(text_from_ticks(at, text)), &back));
             assert_true(back == at);
@@ -253,7 +255,8 @@ TEST(http_dates_are_written_and_read)
         assert_false(text_parse_http_date(slice_of(bad[i]), &ticks));
 }
 
-/* No character of a time may be a different one. */
+/* A time is refused if one of its characters is changed, or if it is cut
+ * off. */
 TEST(a_time_with_any_other_character_is_none)
 {
     static const char *const times[] = {"2024-01-01T00:00:00Z",
@@ -308,7 +311,7 @@ TEST(two_bytes_are_two_characters_or_one)
     for (int i = 0; i < 0x10000; i++) {
         unsigned char first = (unsigned char)(i >> 8);
         unsigned char second = (unsigned char)i;
-        char *text = malloc(2); /* the memory after it cannot be read */
+        char *text = malloc(2); /* sanitizers find longer reads */
         bool one =
             first >= 0xc2 && first <= 0xdf && second >= 0x80 && second <= 0xbf;
 

@@ -290,8 +290,8 @@ FIXTURE_TEST(an_import_is_lossless_where_requests_fail)
     make_round_trip(&s.faulty.outer.store, "Second");
 }
 
-/* Makes the round trip on an azure store with the connection string in that
- * variable. */
+/* Makes the round trip on an azure store whose connection string is in the
+ * environment variable `variable`. */
 static void make_round_trip_on(const char *variable)
 {
     const char *string = getenv(variable);
@@ -352,7 +352,7 @@ static void put_line(const char *line)
     import_as(s.store, "First", "line.jsonl", RECORDS_JSON_LINES);
 }
 
-/* Adds a property before the second scan. */
+/* Inserts an entity with a new property before the second scan. */
 FAULTY_CHOICE(add_property)
 {
     if (call == CALL_SCAN && n == 1)
@@ -417,7 +417,7 @@ FAULTY_CHOICE(create_file)
     return FAULT_NONE;
 }
 
-/* It is created while the export runs. */
+/* The file is created while the export runs. */
 FIXTURE_TEST(a_file_that_exists_is_replaced_only_with_force)
 {
     struct export_options options = {.path = "there.jsonl"};
@@ -467,7 +467,8 @@ FIXTURE_TEST(an_export_whose_table_was_deleted_leaves_no_part)
     store_close(store);
 }
 
-/* context: gets the outcome. */
+/* Fails unless the part is complete and the file does not exist yet. Returns
+ * the outcome to which `context` points. */
 static enum tw_err look_at_part(
     void *context, const char *part, struct err *err)
 {
@@ -518,9 +519,9 @@ FIXTURE_TEST(rejected_lines_are_counted_over_all_processes)
     assert_int_equal(s.result.rejected, 2);
 }
 
-/* As if a process were killed after it had rejected a line and before it
- * updated the ledger: the ledger of the process that ends here still has the
- * position before that line. */
+/* Stops an import before its first line. So the ledger has the position that it
+ * would have if a process were killed after it had rejected a line and before
+ * it updated the ledger. */
 static void interrupt(const struct import_options *options)
 {
     struct transfer transfer = lend(s.store, "First");
@@ -544,7 +545,7 @@ FIXTURE_TEST(corrected_lines_after_a_kill_are_not_lost)
     text_file_write("killed.kept", "no\n" ROW("s"));
     expect_no_import(options, TW_INVALID, "killed.kept was edited");
     text_file_check("killed.kept", "no\n" ROW("s"));
-    /* The lines that the killed process had written, of which the last one is
+    /* The killed process wrote these rejected lines; the last one is
      * incomplete. */
     text_file_write("killed.kept", "nor\nno\nno");
     assert_ok(run_import(s.store, "First", &options));
@@ -552,8 +553,8 @@ FIXTURE_TEST(corrected_lines_after_a_kill_are_not_lost)
     text_file_check("killed.kept", "no\nnor\n");
 }
 
-/* Decoded, both keys would be U+FFFD, and the second entity would replace the
- * first. */
+/* If lone surrogates were decoded, these keys would all be U+FFFD, and the
+ * second entity would replace the first. */
 FIXTURE_TEST(a_key_with_half_of_a_pair_is_not_another_key)
 {
     static const struct {
@@ -578,8 +579,8 @@ FIXTURE_TEST(a_key_with_half_of_a_pair_is_not_another_key)
     }
 }
 
-/* A service ignores such a member, and with it a value, or the type of one:
- * the number 12 would be stored as a text. */
+/* A service ignores a member with such a name, and so loses a value or the type
+ * of a value: the number 12 would be stored as a text. */
 FIXTURE_TEST(a_name_with_an_at_sign_is_no_annotation_by_that)
 {
     static const struct {
@@ -610,7 +611,7 @@ FIXTURE_TEST(a_name_with_an_at_sign_is_no_annotation_by_that)
 
 /* ---- a table that was made again ---- */
 
-/* The digest of the first lines of `again.jsonl`. */
+/* Returns the digest of the first `lines` lines of `again.jsonl`. */
 static int64_t digest_of(uint64_t lines)
 {
     struct records *records;
@@ -626,8 +627,9 @@ static int64_t digest_of(uint64_t lines)
 
 #define TWO_LINES ROW("1") ROW("2")
 
-/* A process was killed after it had stored `line` lines of `again.jsonl` in the
- * table, or ended in `state`. */
+/* Writes to the ledger what an import leaves that was killed after it had
+ * stored `line` lines of `again.jsonl` in the table (state `running`), or that
+ * ended in `state`. The table itself is not changed. */
 static void import_lines(
     const char *table, const char *id, uint64_t line, enum ledger_state state)
 {
@@ -675,7 +677,8 @@ static void expect_repeated(const char *table, const char *id)
     assert_true(s.result.repeated);
 }
 
-/* Also the second time: the refused import has not created the table. */
+/* The import is refused also the second time, because the first, refused import
+ * has not created the table. */
 FIXTURE_TEST(an_import_does_not_continue_in_a_table_that_was_deleted)
 {
     import_lines("Gone", "g1", 1, LEDGER_RUNNING);
@@ -689,12 +692,13 @@ FIXTURE_TEST(an_import_does_not_continue_in_an_empty_table)
     import_lines("First", "e1", 1, LEDGER_RUNNING);
     expect_refused("First", "e1", "is empty");
     expect_written("First", "e2", 2);
-    /* Now the table holds what the first id has stored. */
+    /* The table now has the entities that import e1 should have stored, so e1
+     * continues. */
     expect_written("First", "e1", 1);
 }
 
-/* The entities of an import that has succeeded may have been deleted since, but
- * without its table the exit code must not say that all is there. */
+/* The entities of a succeeded import may have been deleted since. But if the
+ * table is missing, the exit code must not say that all entities are there. */
 FIXTURE_TEST(an_import_that_succeeded_misses_its_table)
 {
     import_lines("First", "s1", 2, LEDGER_SUCCEEDED);
@@ -708,8 +712,8 @@ FIXTURE_TEST(an_import_that_succeeded_misses_its_table)
 
 /* ---- an id that has succeeded ---- */
 
-/* The name of the file says nothing of its content: it was replaced, or every
- * standard input has the same name. */
+/* The name of a file does not identify its content: the file may have been
+ * replaced, and standard input always has the same name. */
 FIXTURE_TEST(an_id_that_has_succeeded_takes_no_other_content)
 {
     static const char *const OTHERS[] = {
@@ -753,7 +757,8 @@ FIXTURE_TEST(an_id_that_has_skipped_entities_replaces_none)
     assert_true(s.result.repeated);
 }
 
-/* Also of a file without a line, and before the table is created. */
+/* The id of an import without a line takes no other content, either. It is
+ * refused before the table is created. */
 FIXTURE_TEST(an_id_that_has_imported_nothing_takes_no_content)
 {
     import_lines("Gone", "n1", 0, LEDGER_SUCCEEDED);
@@ -761,8 +766,8 @@ FIXTURE_TEST(an_id_that_has_imported_nothing_takes_no_content)
         expect_refused("Gone", "n1", "has succeeded with other content");
 }
 
-/* An import of the first CSV text has succeeded: it may be repeated, and the
- * other text is refused. */
+/* Imports `text` twice with one id: the second import is a repetition. Then the
+ * import of `other` with this id must be refused. */
 static void expect_other_csv(const char *text, const char *other)
 {
     const struct import_options options = {

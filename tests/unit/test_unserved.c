@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which open runs no worker of a configuration can take. */
+/* Open runs that no worker of a configuration can take. */
 #include "tests/support/test.h"
 #include "tests/support/workbench.h"
 
@@ -13,7 +13,7 @@ struct unserved_case {
     const char *name, *job, *kind, *queue;
     enum ledger_state state;
     int64_t lease_s;    /* LeaseUntil, seconds after NOW; 0: no owner */
-    int64_t ago_s;      /* how long ago UpdatedAt is */
+    int64_t ago_s;      /* UpdatedAt, seconds before NOW */
     const char *reason; /* a part of the reason; NULL: a worker can take it */
 };
 
@@ -86,7 +86,7 @@ BENCH_TEST(a_run_without_job_or_queue_is_found)
     }
 }
 
-/* Only `run` executes the job. */
+/* No queue serves the job, so only the command `run` executes it. */
 BENCH_TEST(a_job_without_a_queue_is_named)
 {
     struct ledger_run run;

@@ -54,7 +54,8 @@ static void done(struct bench *b)
     hosted_done(&b->hosted);
 }
 
-/* properties: as JSON without braces and with single quotes. */
+/* Returns an entity with these properties, written as JSON without braces and
+ * with single quotes. */
 static struct entity parse(struct bench *b, const char *properties)
 {
     struct entity entity;
@@ -80,7 +81,7 @@ static const char *json_of(struct bench *b, const struct entity *entity)
     return json;
 }
 
-/* Returns what the entity becomes. */
+/* Returns the converted entity. */
 static struct entity converted(struct bench *b, const struct entity *before)
 {
     struct entity after;
@@ -138,8 +139,8 @@ BENCH_TEST(what_the_job_does_not_select_passes)
     passes(b, &beyond);
 }
 
-/* A run of the job leaves the index row to the copy job that wrote it, and so
- * does a conversion. */
+/* Like a run of the job, a conversion does not change an index row, because the
+ * row belongs to the copy job that wrote it. */
 BENCH_TEST(an_index_row_passes)
 {
     static const struct store MAIN = {

@@ -49,7 +49,7 @@ static int set_up(void **state)
 
 #define FIXTURE_TEST(name) TEST_IN(name, set_up, scene_end)
 
-/* All entities are in the partition 'a'; JSON has single quotes. */
+/* Inserts an entity in partition 'a'. JSON is written with single quotes. */
 static void put(const char *table, const char *row_key, const char *properties)
 {
     scene_put(table, "a", row_key, quoted(&h.arena, properties));
@@ -75,7 +75,7 @@ static void notes(const char *part)
 
 /* ---- an entity that others write ---- */
 
-static const char *meanwhile; /* its properties; NULL: it is deleted */
+static const char *meanwhile; /* new properties; NULL: delete it */
 
 static void write_it(struct hosted *callbacks)
 {
@@ -116,8 +116,9 @@ FIXTURE_TEST(what_another_writes_before_the_upgrade_is_decided_anew)
     }
 }
 
-/* Rule U8: the digest of a version is stored before its steps are carried out,
- * also if only a conflict shows that the steps of this version are needed. */
+/* Writes the entity, as another program, and refuses to store digests from then
+ * on. Rule U8: the digest of a version is stored before its steps are carried
+ * out, also if only a conflict shows that these steps are needed. */
 static void refuse_digests(struct hosted *callbacks)
 {
     struct script_event *event =
@@ -178,7 +179,7 @@ FIXTURE_TEST(an_expand_that_cannot_say_how_far_it_is_ends_the_attempt)
     is("Names", "1", "{'Body':'x','V':2}");
 }
 
-/* Replaces the row with the state of the expand. */
+/* Replaces the properties of the row that has the state of the expand. */
 static void edit_expand_row(const char *properties)
 {
     struct scan_request request = {.table = "TablewardRuns",
@@ -202,8 +203,8 @@ static void edit_expand_row(const char *properties)
     assert_true(found);
 }
 
-/* A dry run of `contract` says why the run would be refused; NULL: it would not
- * be. */
+/* Makes a dry run of `contract`, which must say, with text `part`, why the run
+ * would be refused; NULL: the run would not be refused. */
 static void check_contract_refused(const char *part)
 {
     struct job_estimate estimate;
@@ -232,7 +233,7 @@ FIXTURE_TEST(contract_says_how_far_the_expand_is_behind)
             "run / (phase=expand) ended with 2 entities"},
         {"'Version':2,'Behind':-1", "has not ended"},
     };
-    /* Of another version, or without a valid Behind. */
+    /* Rows of another version, without a valid Behind, or with Behind 0. */
     static const char *const none[] = {"'Version':1,'Behind':5", "'Behind':5",
         "'Version':'2','Behind':5", "'Version':2", "'Version':2,'Behind':'x'",
         "'Version':2,'Behind':0"};
@@ -254,7 +255,7 @@ FIXTURE_TEST(contract_says_how_far_the_expand_is_behind)
     is("Names", "1", "{'Body':'x','V':2}");
 }
 
-/* Contract without any expand: no row forbids it. */
+/* If there was no expand, no row forbids the contract. */
 FIXTURE_TEST(contract_without_an_expand_brings_all_to_the_newest)
 {
     put("Names", "1", "'Text':'x'");
@@ -438,7 +439,8 @@ FIXTURE_TEST(a_dry_run_shows_the_first_that_fail)
 
 /* ---- records and checkpoints ---- */
 
-/* text: with single quotes. */
+/* Fails unless record_read() returns `wanted` for the record `text`, which is
+ * written with single quotes. */
 static void check_record(const char *text, bool wanted)
 {
     struct entity entity;

@@ -14,7 +14,8 @@
 
 #define STEP REMOVE("Old")
 
-/* One more than the maximum. */
+/* The first job has one version more than the maximum, the second job one step
+ * more. */
 TEST(too_many_versions_or_steps_are_refused)
 {
     struct buf text;
@@ -47,7 +48,8 @@ LOADING_TEST(a_value_may_come_from_the_environment)
     unsetenv("TW_TEST_UNSET");
 }
 
-/* The column of the problem about A in a template, from its first character. */
+/* Returns the column, in the configuration, of the problem about A in
+ * `template`; 0: there is no such problem. */
 static unsigned column_of(const char *template)
 {
     char *text = mem_format(HEAD RENAME("A", "B")
@@ -97,7 +99,8 @@ struct seen {
     size_t count, limit;
 };
 
-/* `after` must be what the conversion makes of `before`. */
+/* Fails unless the conversion of `before` gives `after`. After `limit` examples
+ * it returns TW_FULL. */
 static enum tw_err see(void *ctx, const struct entity *before,
     const struct entity *after, struct err *err)
 {
@@ -179,7 +182,8 @@ TEST(there_are_examples_of_jobs_of_every_shape)
     }
 }
 
-/* The job selects each example. If none can be made, the error says so. */
+/* Each example must be an entity that the job selects. If no such example can
+ * be made, the error says so. */
 TEST(a_job_without_examples_says_so)
 {
     static const char *const jobs[] = {FILTERED("A eq 'x' and A eq 'y'") STEP,

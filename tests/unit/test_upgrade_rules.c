@@ -235,7 +235,7 @@ LOADING_TEST(steps_that_do_not_go_together_are_refused)
                 "A") "  - {to: 4, steps: [rename: {property: B, to: A}]}\n");
 }
 
-/* Rule U6. */
+/* Rule U6: such a version could not be expanded. */
 LOADING_TEST(a_version_that_makes_and_removes_a_name_is_refused)
 {
     ALL_REFUSED({HEAD RENAME("B", "S") RENAME("T", "B"),
@@ -249,7 +249,8 @@ LOADING_TEST(a_version_that_makes_and_removes_a_name_is_refused)
     good(l, HEAD RENAME("B", "S") NEXT_VERSION RENAME("T", "B"));
 }
 
-/* Otherwise each round would convert to both types again. */
+/* If one version gave a property two types, each round would convert it to both
+ * types again. */
 LOADING_TEST(a_version_that_gives_a_property_two_types_is_refused)
 {
     ALL_REFUSED({HEAD RETYPE("A", "Int32, lossy: true") RETYPE("A", "String"),
@@ -262,8 +263,9 @@ LOADING_TEST(a_version_that_gives_a_property_two_types_is_refused)
                 SET("A", "Int32", "6"));
 }
 
-/* The renamed property has its own type, which the next round would convert;
- * with `on_error: null` the next round could remove the property. */
+/* The step that creates the property comes after its retype, so the property
+ * keeps another type. The next round would convert it; with `on_error: null`
+ * the next round could remove it. */
 LOADING_TEST(a_retype_before_its_property_is_made_is_refused)
 {
     ALL_REFUSED({HEAD RETYPE("B", "Int32, on_error: null") RENAME("A", "B"),
@@ -279,11 +281,12 @@ LOADING_TEST(a_retype_before_its_property_is_made_is_refused)
 
 #define FILTERED(filter) TOP "  filter: \"" filter "\"\n" VERSION VERSIONS
 
-/* The same with an argument: the steps begin a line later. */
+/* FILTERED for a job with an argument: the steps begin a line later. */
 #define WITH_ARG(name, filter)                                                 \
     TOP "  args: [" name "]\n  filter: \"" filter "\"\n" VERSION VERSIONS
 
-/* Otherwise a later version would never reach what an earlier run has made. */
+/* If the filter no longer matches an entity after a version, the entity never
+ * gets a later version. */
 TEST(a_filter_must_match_what_the_steps_make)
 {
     ALL_REFUSED(
@@ -294,7 +297,8 @@ TEST(a_filter_must_match_what_the_steps_make)
             "because the remove in line 9 removes Kind"},
         {FILTERED("N gt 1") RETYPE("N", "Double, to_property: M"),
             "because the retype in line 9 removes N"},
-        /* An argument is no other than a constant, if there is no property. */
+        /* Without the property no value of the argument can match, as with a
+         * constant. */
         {WITH_ARG("kind", "Kind eq '{kind}'") REMOVE("Kind"), "removes Kind"},
         {FILTERED("N gt 1") RETYPE("N", "Double"),
             "because the retype in line 9 changes N"},
@@ -316,7 +320,8 @@ TEST(a_filter_must_match_what_the_steps_make)
             "the set in line 9 changes Kind"});
 }
 
-/* A later phase `contract` would find no entity, too. */
+/* If the filter did not match the version that is set, a later phase `contract`
+ * would find no entity. */
 LOADING_TEST(a_filter_must_match_the_version_that_is_set)
 {
     ALL_REFUSED({FILTERED("V lt 2") STEP,
@@ -371,7 +376,7 @@ LOADING_TEST(a_filter_may_read_what_steps_change)
     }
 }
 
-/* An entity without N has none after the retype either. */
+/* A retype of N does not add N to an entity without N. */
 LOADING_TEST(a_filter_may_match_what_is_added_after_a_retype)
 {
     loading_good(l,
@@ -442,7 +447,8 @@ LOADING_TEST(a_table_has_one_document)
                 STEP);
 }
 
-/* Rule U8. */
+/* Rule U8: the digest of a version changes with the results of its steps, but
+ * not with `on_error` and `lossy`. */
 LOADING_TEST(a_digest_is_of_what_steps_do)
 {
     static const struct {
@@ -470,7 +476,7 @@ LOADING_TEST(levels_are_of_the_document)
 {
     static const struct {
         int64_t number;
-        int level; /* -1: none */
+        int level; /* -1: no version has this number */
     } CASES[] = {{0, -1}, {1, 0}, {2, 1}, {3, -1}, {5, 2}, {6, -1}};
     const struct upgrade *upgrade =
         good(l, HEAD STEP "  - {to: 5, steps: [remove: {property: B}]}\n");

@@ -20,7 +20,7 @@
 struct state {
     struct release_state is;
     int writes, rounds, end; /* so far */
-    int before;              /* index of the state before, for the report */
+    int before;              /* index of the previous state, for the report */
     const char *what;
 };
 

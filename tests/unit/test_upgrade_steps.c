@@ -39,8 +39,8 @@ TEST_FIXTURE(bench, struct bench, TEST_NOTHING, done)
 #define BENCH_TEST(name)                                                       \
     TEST_WITH(name, bench_set_up, bench_tear_down, struct bench *b)
 
-/* A merge of these properties, as JSON without braces and with single
- * quotes. */
+/* Merges these properties into the entity. They are written as JSON without
+ * braces and with single quotes. */
 static void merge(struct bench *b, const char *properties)
 {
     struct slice text =
@@ -64,14 +64,15 @@ static void drop(struct bench *b, const char *name)
     b->entity = entity_without(&b->entity, slice_of(name), &b->arena);
 }
 
-/* The job is HEAD and these lines; the entity stays. */
+/* Loads the job HEAD with these further lines. The entity is not changed. */
 static void configure(struct bench *b, const char *rest)
 {
     hosted_load(&b->hosted, arena_format(&b->arena, HEAD "%s", rest).at);
     b->how.upgrade = b->hosted.jobs.list[0].settings;
 }
 
-/* A job of HEAD and these lines, and an entity of these properties. */
+/* Begins anew, with the job HEAD and these further lines, and an entity with
+ * these properties. */
 static void begin(struct bench *b, const char *rest, const char *properties)
 {
     done(b);
@@ -97,8 +98,8 @@ static enum upgrade_outcome apply(struct bench *b, enum upgrade_phase phase)
     return outcome;
 }
 
-/* Checks the values of properties, which are written as those of merge(); null:
- * the property is absent. */
+/* Checks the values of properties, which are written as for merge(); null: the
+ * property is absent. */
 static void has(struct bench *b, const char *properties)
 {
     struct slice text =
@@ -119,7 +120,8 @@ static void has(struct bench *b, const char *properties)
     json_free(json);
 }
 
-/* The entity is changed, once, and has these properties then. */
+/* Fails unless the upgrade changes the entity, a second upgrade does not change
+ * it again, and the entity has these properties. */
 static void becomes(
     struct bench *b, enum upgrade_phase phase, const char *properties)
 {
@@ -213,7 +215,7 @@ BENCH_TEST(expand_and_contract_give_what_all_gives)
     "  - {to: 5, steps: [retype: {property: B, to: Edm.Int64}]}\n"             \
     "  - {to: 10, steps: [rename: {property: B, to: C}]}\n"
 
-/* A number without a fraction is a version, whatever its type. */
+/* A version is a number without a fraction, and may have any type of number. */
 BENCH_TEST(an_entity_gets_all_versions_that_it_lacks)
 {
     static const char *const BEFORES[] = {"'A':'7'", "'V':1,'A':'7'",
@@ -317,7 +319,7 @@ BENCH_TEST(what_an_older_version_removed_is_reported)
 
 /* ---- between expand and contract ---- */
 
-/* T becomes B as it is; O becomes N as a number. */
+/* T is renamed to B. O is converted to the number N. */
 #define PAIRS                                                                  \
     SET("C", "Int32", "0")                                                     \
     ADD("D", "Int32", "0")                                                     \
@@ -334,7 +336,7 @@ static void begin_expanded(struct bench *b, const char *on_difference)
     assert_true(is_recorded(b));
 }
 
-/* Rule U1. */
+/* Rule U1: the record has digests of the old and new value of each pair. */
 BENCH_TEST(each_pair_has_digests_of_its_own)
 {
     struct record record;
@@ -354,7 +356,7 @@ BENCH_TEST(each_pair_has_digests_of_its_own)
     assert_false(is_recorded(b));
 }
 
-/* Rule U1. */
+/* Rule U1: the record has a digest also for absence. */
 BENCH_TEST(absence_has_a_digest)
 {
     struct record record;
@@ -369,7 +371,8 @@ BENCH_TEST(absence_has_a_digest)
     becomes(b, UPGRADE_CONTRACT, "'N':3");
 }
 
-/* Rule U2. */
+/* Rule U2: a writer sets V back to 1. The record still names version 2, so the
+ * value of C stays; only missing properties are made again. */
 BENCH_TEST(a_merged_old_version_repeats_no_step)
 {
     begin_expanded(b, "fail");
@@ -398,7 +401,7 @@ BENCH_TEST(a_retype_in_place_is_not_made_again)
 static const enum upgrade_phase PHASES[] = {
     UPGRADE_EXPAND, UPGRADE_CONTRACT, UPGRADE_ALL};
 
-/* Rule U3. */
+/* Rule U3: only the old value was written. */
 BENCH_TEST(the_old_value_alone_is_converted_again)
 {
     for (size_t i = 0; TEST_EACH(i, PHASES); i++) {
@@ -411,7 +414,7 @@ BENCH_TEST(the_old_value_alone_is_converted_again)
     }
 }
 
-/* Rule U3. */
+/* Rule U3: only the new value was written. */
 BENCH_TEST(the_new_value_alone_stays)
 {
     begin_expanded(b, "old");
@@ -421,7 +424,7 @@ BENCH_TEST(the_new_value_alone_stays)
     becomes(b, UPGRADE_CONTRACT, "'N':9");
 }
 
-/* Rule U3. */
+/* Rule U3: both values were written, and `on_difference` decides. */
 BENCH_TEST(both_written_is_for_on_difference)
 {
     static const char both[] = "'O':'2','N':9";
@@ -442,7 +445,7 @@ BENCH_TEST(both_written_is_for_on_difference)
     becomes(b, UPGRADE_CONTRACT, "'N':9");
 }
 
-/* Rule U3. */
+/* Rule U3: both values were written, but are equal after conversion. */
 BENCH_TEST(both_written_alike_is_no_difference)
 {
     begin_expanded(b, "fail");
@@ -464,11 +467,11 @@ BENCH_TEST(an_old_property_that_is_gone_is_a_difference)
     becomes(b, UPGRADE_CONTRACT, "'B':null");
 }
 
-/* Rule U4. */
+/* Rule U4: a replace has removed the record and the new properties. */
 BENCH_TEST(without_a_record_the_old_value_is_converted)
 {
     begin_expanded(b, "fail");
-    /* V has the value that the writer has read. */
+    /* The writer has read V, and writes this value back. */
     replace(b, "'T':'t2','V':2");
     becomes(b, UPGRADE_EXPAND, "'B':'t2','T':'t2','C':0");
     assert_true(is_recorded(b));
@@ -476,7 +479,7 @@ BENCH_TEST(without_a_record_the_old_value_is_converted)
     becomes(b, UPGRADE_CONTRACT, "'B':'t3','T':null");
 }
 
-/* Rule U4. */
+/* Rule U4: without a record, the values are equal after conversion. */
 BENCH_TEST(without_a_record_equal_values_are_recorded)
 {
     begin_expanded(b, "fail");
@@ -487,11 +490,11 @@ BENCH_TEST(without_a_record_equal_values_are_recorded)
     becomes(b, UPGRADE_EXPAND, "'N':6");
 }
 
-/* Rule U4. */
+/* Rule U4: without a record, the values differ, and `on_difference` decides. */
 BENCH_TEST(without_a_record_different_values_are_a_difference)
 {
     static const struct {
-        const char *on_difference, *n; /* NULL: it fails */
+        const char *on_difference, *n; /* NULL: the upgrade fails */
     } CASES[] = {{"fail", NULL}, {"old", "'N':5"}, {"new", "'N':6"}};
 
     for (size_t i = 0; i < 3 * 3 * 2; i++) {
@@ -511,7 +514,7 @@ BENCH_TEST(without_a_record_different_values_are_a_difference)
     }
 }
 
-/* Rule U4. */
+/* Rule U4: the entity has no old property. */
 BENCH_TEST(an_entity_of_the_new_release_alone_is_done)
 {
     begin(b, PAIRS, "'B':'t','N':5,'V':2");
@@ -519,8 +522,8 @@ BENCH_TEST(an_entity_of_the_new_release_alone_is_done)
         stays(b, PHASES[i]);
 }
 
-/* Rule U5: the entity was expanded to version 2. Version 3 is added to the
- * document before a round has read the last write of the previous release. */
+/* Expands an entity to version 2. Then adds version 3 to the document, before a
+ * round has read `last_write` of the previous release (rule U5). */
 static void begin_next_version(
     struct bench *b, const char *step, const char *a, const char *last_write)
 {
@@ -548,8 +551,8 @@ BENCH_TEST(a_version_that_was_left_is_settled_too)
     assert_false(is_recorded(b));
 }
 
-/* Rule U5: the old property of version 2 is one of version 3, which a release
- * has written by merge. */
+/* Rule U5: version 3 makes a new property with the name of the old property of
+ * version 2. A release has written this new property by merge. */
 BENCH_TEST(an_old_name_that_a_newer_version_makes_again_is_that_version_s)
 {
     static const char *const STEPS[] = {
@@ -562,7 +565,7 @@ BENCH_TEST(an_old_name_that_a_newer_version_makes_again_is_that_version_s)
     }
 }
 
-/* Rule U7. */
+/* Rule U7: O is written with its former value, so only N counts as written. */
 BENCH_TEST(a_value_that_is_back_counts_as_not_written)
 {
     begin_expanded(b, "fail");
@@ -605,8 +608,8 @@ BENCH_TEST(a_record_that_cannot_be_read_counts_as_none)
     }
 }
 
-/* Rule U2. Its version is a number of the other document, and may be greater
- * than all of this one. */
+/* Rule U2. The version in such a record belongs to another document, so it may
+ * be greater than all versions of this document. */
 BENCH_TEST(the_record_of_another_version_property_is_reported)
 {
     struct record record;
@@ -624,8 +627,8 @@ BENCH_TEST(the_record_of_another_version_property_is_reported)
     }
 }
 
-/* A former version of tableward has written it. It stays as it is until
- * contract. */
+/* A former version of tableward wrote such records. The record stays unchanged
+ * until contract. */
 BENCH_TEST(a_record_without_a_version_property_is_the_own_one)
 {
     struct record record;
@@ -639,7 +642,8 @@ BENCH_TEST(a_record_without_a_version_property_is_the_own_one)
     assert_false(is_recorded(b));
 }
 
-/* The upgrade replaces it in its one write: another round changes nothing. */
+/* The upgrade removes the record in the same write, so that another round
+ * changes nothing. */
 BENCH_TEST(a_record_that_cannot_be_read_goes_with_the_upgrade)
 {
     begin(b, REMOVE("A"), "'A':1,'" RECORD_PROPERTY "':'{}'");

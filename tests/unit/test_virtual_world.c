@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The virtual world: what a seed decides, and what it does not. Nothing is
- * asserted inside its threads: a failing test jumps, and would change stacks.
- */
+/* The virtual platform: what a seed decides, and what it does not. Its threads
+ * may not contain assertions: a failing assertion jumps to the stack of the
+ * test. */
 #include "tests/support/test.h"
 #include "tests/support/workbench.h"
 
@@ -31,7 +31,7 @@ static int end(void **state)
     return 0;
 }
 
-/* Plays one process of one thread to its end. */
+/* Runs one process with one thread to its end. */
 static void play(uint64_t seed, void (*body)(void *arg), void *arg)
 {
     begin(seed);
@@ -39,7 +39,7 @@ static void play(uint64_t seed, void (*body)(void *arg), void *arg)
     assert_int_equal(virtual_run(), VIRTUAL_DONE);
 }
 
-/* ---- a busy world: a buffer of one place, many who fill and empty it ---- */
+/* ---- many threads fill and empty a buffer with one place ---- */
 
 #define PAIRS 4
 #define ROUNDS 25
@@ -50,7 +50,8 @@ struct busy {
     unsigned full, given, taken, timeouts, inside, together;
 };
 
-/* Lock held: nobody else may be where we are. */
+/* Call with the lock held. `together` is the maximum number of threads that
+ * were in this function at once. */
 static void stay_a_while(struct busy *busy)
 {
     busy->inside++;
@@ -275,7 +276,7 @@ TEST(a_deadlock_is_said)
 }
 
 struct beat {
-    int victim; /* a process */
+    int victim; /* the process that is stalled or crashed */
     int64_t last_ms, gap_ms;
     unsigned beats, after;
 };
@@ -485,8 +486,9 @@ TEST(a_thousand_worlds_leave_nothing_behind)
             assert_int_equal(virtual_run(), VIRTUAL_DONE);
     }
     virtual_platform_end();
-    /* 2 MiB for 20,000 threads; a page each would be 80. A sanitizer keeps
-     * what is freed for a while. */
+    /* At most 2 MiB may remain of 20,000 threads. If a page of each thread
+     * remained, it would be 80 MiB. A sanitizer keeps freed memory for a
+     * while. */
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) &&         \
     !defined(__clang__)
     assert_true(resident_pages() - before < 512);
@@ -519,7 +521,7 @@ TEST(hand_offs_are_cheap)
     assert_true(us / (double)virtual_steps() < 20);
 }
 
-/* ---- the product in it ---- */
+/* ---- a worker on the virtual platform ---- */
 
 struct drained {
     struct workbench bench;

@@ -60,8 +60,8 @@ TEST_FIXTURE(scene, struct scene, begin, end)
 #define SCENE_TEST(name)                                                       \
     TEST_WITH(name, scene_set_up, scene_tear_down, struct scene *scene)
 
-/* changed() is called again, because a write may become visible only a moment
- * later. */
+/* The callback is called several times for one write, because a write may
+ * become visible only a moment later. */
 TEST(it_tells_of_what_is_written_to_the_file_and_its_log)
 {
     static const char *const names[] = {"store.db", "store.db-wal"};
@@ -76,8 +76,8 @@ TEST(it_tells_of_what_is_written_to_the_file_and_its_log)
     }
 }
 
-/* The last write is to the watched file itself: when it is reported, the events
- * of the earlier writes have been read. */
+/* The last write is to the watched file itself. When this write is reported,
+ * the events of the earlier writes have been read. */
 SCENE_TEST(it_tells_of_no_other_file)
 {
     write_to(scene, "other");

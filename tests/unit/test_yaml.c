@@ -231,7 +231,6 @@ CONFIG_TEST(a_byte_order_mark_is_passed_over)
     assert_string_equal(yaml_get(root, "a")->text.at, "1");
 }
 
-/* For any bytes there is a tree or a problem. */
 CONFIG_TEST(any_bytes_give_a_tree_or_a_problem)
 {
     static const char alphabet[] = "ab: \n-[]{},#&*!|>'\"%@\\?\t0~\xc3\xa9";
