@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The real threads and locks; clocks and one thread as a mapped file says. */
+/* Real threads and locks; the clocks, and the threads that stand still, are as
+ * the mapped file says. */
 #include "tests/support/bent_platform.h"
 
 #include <fcntl.h>
@@ -17,7 +18,8 @@
 #include "worker/base/text.h"
 
 #define US_PER_S 1000000
-/* A clock that jumps is seen by who waits after this much real time. */
+/* A thread that waits notices a change of the clocks after at most this much
+ * real time. */
 #define LONGEST_WAIT_US 20000
 #define THAW_LOOK_NS 1000000
 
@@ -44,13 +46,14 @@ int64_t bent_platform_read_us(void)
     return read_us;
 }
 
-/* Others write these while we read. */
+/* Reads a setting. Other processes may write it at the same time. */
 static int64_t look(const int64_t *at)
 {
     return __atomic_load_n(at, __ATOMIC_ACQUIRE);
 }
 
-/* A thread that is to stand still does so here. */
+/* Returns at once, except in a thread that is frozen: there it returns when the
+ * thread is no longer frozen. */
 static void stand_still(void)
 {
     struct timespec pause = {0, THAW_LOOK_NS};
@@ -66,7 +69,8 @@ static int64_t bent_ms(int64_t now_us)
            (now_us - look(&bend->start_us)) * look(&bend->speed) / 1000;
 }
 
-/* The file's clock counts on, whatever the machine does. */
+/* The clocks of the file go on when the machine restarts, so the id of the boot
+ * is always the same. */
 static const char *bent_boot_id(void)
 {
     return "00000000-0000-4000-8000-000000000002";
@@ -129,7 +133,8 @@ static void bent_cond_done(struct platform_cond *cond)
     must(pthread_cond_destroy(&cond->real));
 }
 
-/* Waking without cause is allowed: that is how jumps are noticed. */
+/* The wait ends at the latest after LONGEST_WAIT_US, in order to notice changed
+ * clocks: a wait may end without a cause. */
 static bool bent_wait(
     struct platform_cond *cond, struct platform_mutex *mutex, int64_t until_ms)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The real world with clocks that a test bends while the process runs: faster,
- * ahead, and with a thread that stands still. What bends them lies in a file
- * that others map or write too, so that several processes share one time, and
- * each may have its own errors.
+ * The real platform, with clocks that a test can change while the process runs:
+ * it can make them run faster, put them ahead, and make a thread stand still.
+ * The settings (struct bend) are in a file that other processes also map or
+ * write. So several processes can share one time, and each process can still
+ * have errors of its own.
  */
 #ifndef TW_TESTS_BENT_PLATFORM_H
 #define TW_TESTS_BENT_PLATFORM_H
@@ -12,34 +13,36 @@
 
 /*
  * The content of the file: 64-bit integers, in the machine's byte order. Both
- * clocks begin at epoch_ms (milliseconds since 1970) when CLOCK_MONOTONIC is
- * start_us, and run speed times as fast from there.
+ * clocks show epoch_ms (milliseconds since 1970) when CLOCK_MONOTONIC is
+ * start_us. From then on they run `speed` times as fast as CLOCK_MONOTONIC.
  */
 struct bend {
-    int64_t speed;         /* 1: as fast as the real one; 0: they stand
-                              still, but for what is added to ..._ahead_ms  */
+    int64_t speed; /* 1: as fast as the real clock; 0: the clocks move only when
+                      ..._ahead_ms grows */
     int64_t start_us;      /* CLOCK_MONOTONIC                               */
-    int64_t epoch_ms;      /* of both clocks at start_us                    */
-    int64_t wall_ahead_ms; /* of platform_wall_ticks(); any time, both ways */
-    int64_t boot_ahead_ms; /* of platform_boot_ms(); only ever grows */
-    int64_t frozen;        /* not 0: threads named frozen_name stand still
-                              at their next lock, wait or look at a clock   */
+    int64_t epoch_ms;      /* what both clocks show at start_us */
+    int64_t wall_ahead_ms; /* added to platform_wall_ticks(); may be negative,
+                              and may change at any time */
+    int64_t boot_ahead_ms; /* added to platform_boot_ms(); only ever grows */
+    int64_t frozen; /* not 0: threads with the name frozen_name stop when they
+                       next take a lock, wait or read a clock */
     char frozen_name[16];
 };
 
-/* bent_platform_use: from now on, before any thread or lock exists. path: the
- * file (NULL: a plain struct of the real time, in this process alone). Returns
- * what bends the world, to be read and written at any time. */
+/* bent_platform_use: installs these clocks for the rest of the process. Call it
+ * before any thread or lock exists. path: the file; NULL: no file, but settings
+ * of this process alone, which show the real time at first. Returns the
+ * settings, which may be read and written at any time. */
 struct bend *bent_platform_use(const char *path);
 
-/* bent_platform_skip: both clocks of bend are ahead by so much more. */
+/* bent_platform_skip: puts both clocks of bend ahead by ms more. */
 void bent_platform_skip(struct bend *bend, int64_t ms);
 
-/* bent_platform_us: CLOCK_MONOTONIC in microseconds. */
+/* bent_platform_us: returns CLOCK_MONOTONIC in microseconds. */
 int64_t bent_platform_us(void);
 
-/* bent_platform_read_us: bent_platform_us() when the calling thread last looked
- * at platform_boot_ms(); 0: never. */
+/* bent_platform_read_us: returns what bent_platform_us() was when the calling
+ * thread last read platform_boot_ms(); 0: it has never read it. */
 int64_t bent_platform_read_us(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Keys from templates of one letter each. */
+/* Makes keys from templates. */
 #include "tests/support/cascade_key.h"
 
 #include "worker/base/buf.h"

@@ -1,6 +1,7 @@
-# Sourced by tests of commands, in the folder where the commands run: $suite is
-# the test's name, $program the program, $as the command before it that changes
-# the user (empty: none). Counts in $passed and $failed.
+# Helpers of the tests of commands, which source this file in the folder where
+# the commands run. $suite is the test's name, $program the program, and $as a
+# command that runs the program as another user (empty: none). The results are
+# counted in $passed and $failed.
 # shellcheck shell=sh disable=SC2034,SC2154 # the names above are the test's
 failed=0 passed=0 as=
 
@@ -11,7 +12,8 @@ fail() {
     failed=$((failed + 1))
 }
 
-# run EXIT ARGUMENT ...: the command must end so; out and err are kept.
+# run EXIT ARGUMENT ...: runs the program, which must exit with EXIT. Its output
+# is kept in the files out and err.
 run() {
     wanted=$1
     shift
@@ -26,7 +28,8 @@ run() {
     fi
 }
 
-# says PATTERN, prints PATTERN: of the last command's errors and results.
+# says PATTERN, prints PATTERN: the last command must have written PATTERN to
+# err, to out.
 says() { grep -Eq -- "$1" err || fail "'$last' does not say: $1"; }
 prints() { grep -Eq -- "$1" out || fail "'$last' does not print: $1"; }
 silent() { [ ! -s out ] || fail "'$last' prints something"; }
@@ -34,7 +37,8 @@ last_says() {
     tail -n 1 err | grep -Eq -- "$1" || fail "'$last' does not end with: $1"
 }
 
-# wait_until COMMAND ...: at most 20 s. False: it did not come true.
+# wait_until COMMAND ...: repeats COMMAND until it succeeds, for at most 20 s.
+# False: it has not succeeded.
 wait_until() {
     tries=0
     until "$@"; do

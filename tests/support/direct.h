@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A store that is filled and looked at directly, by programs that are no unit
- * tests. What fails ends the process with 2, and says why.
+ * Fills and reads a store without a worker, for programs that are no unit
+ * tests. If a call fails, it prints why and ends the process with exit code 2.
  */
 #ifndef TW_TESTS_DIRECT_H
 #define TW_TESTS_DIRECT_H
@@ -11,29 +11,35 @@
 
 #include "worker/store/store.h"
 
-/* For "%.*s/%.*s": the keys of an entity, or of what else has both. */
+/* Arguments for "%.*s/%.*s": the keys of an entity, or of any struct with
+ * partition_key and row_key. */
 #define ENTITY_KEYS(entity)                                                    \
     SLICE_ARG((entity)->partition_key), SLICE_ARG((entity)->row_key)
 
-/* direct_open: the embedded store of that file. path is borrowed. */
+/* direct_open: opens the embedded store in the file `path`, which is
+ * borrowed. */
 struct store *direct_open(const char *name, const char *path);
 
-/* direct_insert: an entity, into a table that is made. direct_put: a message,
- * into a queue that is made. */
+/* direct_insert: creates the table if it does not exist, and inserts an entity.
+ * direct_put: creates the queue if it does not exist, and puts a message into
+ * it. */
 void direct_insert(
     struct store *store, const char *table, const struct entity *entity);
 void direct_put(struct store *store, const char *queue, const char *text);
 
-/* direct_messages: of a queue, hidden or not; -1: there is no such queue. */
+/* direct_messages: returns the number of messages of a queue, hidden ones
+ * included; -1: there is no such queue. */
 int64_t direct_messages(struct store *store, const char *queue);
 
-/* direct_get: TW_NOT_FOUND: it is not there. Whatever else it may be is the
- * caller's. to: NULL: nobody looks. */
+/* direct_get: reads an entity into `to` (NULL: it is not kept). Returns every
+ * outcome to the caller; TW_NOT_FOUND: there is no such entity. */
 enum tw_err direct_get(struct store *store, const char *table,
     struct slice partition_key, struct slice row_key, struct page *to);
 
-/* direct_each: has the entities of a table seen until seen() says false.
- * direct_each_table: those of all tables. False: it did. */
+/* direct_each: calls seen() for each entity of a table until seen() returns
+ * false.
+ * direct_each_table: the same for the entities of all tables.
+ * Both return false if seen() did. */
 typedef bool direct_seen(
     void *ctx, const char *table, const struct entity *entity);
 bool direct_each(

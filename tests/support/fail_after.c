@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* See fail_after.h: before main(), and after it. */
+/* See fail_after.h. The functions run before main() and after it. */
 #include "tests/support/fail_after.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #define COUNT_ALL (1UL << 40)
 
 static const char *count_file;
-static pid_t counted; /* children of a test do not report */
+static pid_t counted; /* the process that reports; its children do not */
 
 __attribute__((constructor)) static void fail_after_begin(void)
 {

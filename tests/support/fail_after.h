@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * In every test program: with the variable FAIL_AFTER set to n, its n-th
- * allocation fails, counted from its start; with FAIL_COUNT set, the number of
- * them is written into the file of that name at its end. So that all of them
- * can be tried, from outside (tests/faults).
+ * Part of every test program. If the environment variable FAIL_AFTER is n, the
+ * n-th allocation since the program's start fails. If FAIL_COUNT names a file,
+ * the program writes its number of allocations there when it ends. With both,
+ * tests/faults makes each allocation fail once.
  */
 #ifndef TW_TESTS_FAIL_AFTER_H
 #define TW_TESTS_FAIL_AFTER_H

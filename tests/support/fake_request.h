@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests to handlers without a server: defines http_request_header() and
- * http_request_query() in place of worker/monitor/server.c, so that the linker
- * leaves that one out. Included once in a test.
+ * HTTP requests for handlers that are called without a server: this file
+ * defines http_request_header() and http_request_query(), so that the linker
+ * leaves worker/monitor/server.c out. A test includes it once.
  */
 #ifndef TW_TESTS_SUPPORT_FAKE_REQUEST_H
 #define TW_TESTS_SUPPORT_FAKE_REQUEST_H
@@ -47,7 +47,7 @@ const char *http_request_query(
     return fake_find(fake->query, name);
 }
 
-/* fake_header: change, add or (value NULL) take away a header. */
+/* fake_header: adds or changes a header; value NULL: removes it. */
 static void fake_header(
     struct fake_request *fake, const char *name, const char *value)
 {
@@ -61,7 +61,7 @@ static void fake_header(
 
 #define FAKE_TOKEN "0123456789abcdef-of-a-test"
 
-/* A request of the dashboard's own page, with the token. */
+/* A request as the dashboard's page sends it, with the token. */
 static const struct fake_request fake_good = {
     .headers = {{"Host", "localhost:9464"},
         {"Content-Type", "application/json"}, {"X-Tableward", "1"},

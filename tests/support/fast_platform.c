@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The real world with faster clocks. */
+/* The real platform with faster clocks. */
 #include "tests/support/fast_platform.h"
 
 #include <signal.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A world whose clocks run FAST_PLATFORM_SPEED times as fast, so that back-off
- * and settle times pass in a moment. Threads and locks are the real ones.
+ * A platform whose clocks run FAST_PLATFORM_SPEED times as fast as the real
+ * ones, so that back-off and settle times pass quickly. Threads and locks are
+ * the real ones.
  */
 #ifndef TW_TESTS_FAST_PLATFORM_H
 #define TW_TESTS_FAST_PLATFORM_H
@@ -10,15 +11,16 @@
 
 #define FAST_PLATFORM_SPEED 100
 
-/* fast_platform_use: from now on, before any thread or lock exists. */
+/* fast_platform_use: installs these clocks for the rest of the process. Call it
+ * before any thread or lock exists. */
 void fast_platform_use(void);
 
-/* fast_platform_late_waits: how many waits have begun when their time was over:
- * a thread that does nothing else never rests. */
+/* fast_platform_late_waits: returns the number of waits that began after their
+ * time was over. A thread whose waits are all late never rests. */
 unsigned fast_platform_late_waits(void);
 
-/* fast_platform_ahead: its clocks stand so far ahead of another's. Before any
- * thread exists. */
+/* fast_platform_ahead: puts the clocks ms ahead of those of another process.
+ * Call it before any thread exists. */
 void fast_platform_ahead(int64_t ms);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A fault is a row of a table that says how often the store sees the
- * request and what the caller is told; what is left are three answers of the
- * wrapper's own (a late one, a page, a refused key).
+ * Most faults are rows of a table: how often the inner store gets the request,
+ * and what the caller is told. The other cases have code of their own: late
+ * writes, pages and refused keys.
  */
 #include "tests/support/faulty.h"
 
@@ -14,13 +14,14 @@
 
 struct effect {
     const char *name;
-    unsigned calls;   /* it can happen to these */
-    unsigned applied; /* so often */
-    bool sent;        /* bytes left for the service */
+    unsigned calls;   /* the calls that can meet it */
+    unsigned applied; /* how often the inner store gets the request */
+    bool sent;        /* bytes of the request were sent to the service */
     bool hinted;
-    int status;           /* of an answer, 0: none came */
-    enum tw_err read;     /* what the caller of a read is told ... */
-    enum tw_err write;    /* ... and of a write; TW_OK: what the store says */
+    int status;       /* of the answer; 0: there was no answer */
+    enum tw_err read; /* what the caller of a read is told, ... */
+    enum tw_err
+        write; /* ... and the caller of a write; TW_OK: what the store says */
     const char *sentence; /* and why */
 };
 
@@ -78,7 +79,7 @@ static enum tw_err say(
     return err_fail(&exchange->err, code, "%s", what);
 }
 
-/* What the caller is told of a fault, whatever the store has said. */
+/* Sets what the caller is told of a fault, whatever the store has said. */
 static enum tw_err tell(const struct faulty *faulty, enum fault fault,
     enum store_call call, struct exchange *exchange)
 {
@@ -94,7 +95,7 @@ static enum tw_err tell(const struct faulty *faulty, enum fault fault,
     return err_fail(&exchange->err, code, "%s", effect->sentence);
 }
 
-/* ---- who decides ---- */
+/* ---- the choice of the fault ---- */
 
 static uint64_t mix(uint64_t x)
 {
@@ -104,7 +105,8 @@ static uint64_t mix(uint64_t x)
     return x ^ (x >> 31);
 }
 
-/* A number below limit for the n-th request; another for another purpose. */
+/* Returns a number below limit for the n-th request. For each purpose it is
+ * another number. */
 static uint64_t draw(
     const struct faulty *faulty, unsigned n, unsigned purpose, uint64_t limit)
 {
@@ -130,7 +132,7 @@ static enum fault by_share(
     return FAULT_NONE;
 }
 
-/* What this request meets; *ret_n is its number. */
+/* Returns what this request meets, and in *ret_n its number. */
 static enum fault choose(
     struct faulty *faulty, enum store_call call, unsigned *ret_n)
 {
@@ -151,7 +153,7 @@ static enum fault choose(
     return fault;
 }
 
-/* ---- answers that nobody sees ---- */
+/* ---- requests whose answer the caller does not get ---- */
 
 static enum tw_err send_unseen(struct faulty *faulty, struct request_copy *copy)
 {
@@ -169,7 +171,7 @@ static void send_again(
     request_copy_free(copy);
 }
 
-/* ---- what is late ---- */
+/* ---- late writes ---- */
 
 struct faulty_late {
     struct faulty_late *next;
@@ -201,7 +203,8 @@ static void put_off(
     platform_unlock(&faulty->mutex);
 }
 
-/* The first that is due is taken out of the list; NULL: none. */
+/* Removes the first late write that is due from the list and returns it; NULL:
+ * none is due. */
 static struct faulty_late *take_due(struct faulty *faulty, int64_t now_ms)
 {
     struct faulty_late **at, *late = NULL;
@@ -249,8 +252,8 @@ static void wait_ms(struct faulty *faulty, int64_t ms)
     platform_unlock(&faulty->mutex);
 }
 
-/* The deadline is asked where a store asks it, for a request that gets no
- * further than here. */
+/* Checks the deadline, as the inner store would, for a request that is not sent
+ * to the inner store. */
 static bool stays_away(
     const struct effect *effect, struct exchange *exchange, enum tw_err *ret)
 {
@@ -311,8 +314,9 @@ static enum tw_err look_at_scan(struct faulty *faulty,
     return code == TW_OK ? TW_OK : say(exchange, code, "as the test wants");
 }
 
-/* A token of our own: the beginning; and what stands before another's, once for
- * each empty page: no token comes twice in a row. No key has it. */
+/* Continuation tokens of empty pages. BEGINNING stands for the start of the
+ * table. Each empty page puts one AGAIN before the token that it got, so that
+ * no token comes twice in a row. No key has these texts. */
 #define BEGINNING "the beginning"
 #define AGAIN '\x01'
 
@@ -330,7 +334,8 @@ static struct slice without_again(struct slice token)
     return token;
 }
 
-/* As a service may answer any request: to be continued where it began. */
+/* Returns an empty page that continues where the request began. The service may
+ * answer any scan with such a page. */
 static enum tw_err empty_page(struct exchange *exchange,
     const struct scan_request *request, struct page *ret)
 {
@@ -401,7 +406,7 @@ static void batch_ends(struct faulty *faulty)
     platform_unlock(&faulty->mutex);
 }
 
-/* The index of a key that is refused, or batch->count. */
+/* Returns the index of the operation whose key is refused, or batch->count. */
 static size_t find_refused(const struct faulty *faulty, enum fault fault,
     unsigned n, const struct batch *batch)
 {
@@ -479,12 +484,12 @@ static enum tw_err meet_any(struct interposed *self, struct exchange *exchange,
         memcpy(before, request->receipt, sizeof(before));
     fault = choose(faulty, request->call, &n);
     code = meet(faulty, fault, n, exchange, request);
-    if (code != TW_OK) /* an answer that was lost brings nothing */
+    if (code != TW_OK) /* the answer was lost, with all that it brought */
         request_forget(request, before);
     return code;
 }
 
-/* ---- the whole ---- */
+/* ---- the store ---- */
 
 unsigned faulty_calls(struct faulty *faulty, enum store_call call)
 {

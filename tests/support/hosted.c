@@ -20,7 +20,7 @@
 
 #define REQUESTS_AT_ONCE 4
 
-/* ---- the host ---- */
+/* ---- the callbacks ---- */
 
 static bool host_stopping(struct run *run)
 {
@@ -276,7 +276,7 @@ void hosted_fill(struct hosted *h, const char *table, const char *partition_key,
     }
 }
 
-/* In h->arena; NULL: there is none. */
+/* Returns the entity, in h->arena; NULL: there is no such entity. */
 static const struct entity *get(struct hosted *h, const char *table,
     const char *partition_key, const char *row_key)
 {
@@ -300,7 +300,7 @@ bool hosted_has(struct hosted *h, const char *table, const char *partition_key,
     return get(h, table, partition_key, row_key) != NULL;
 }
 
-/* What was written, in h->arena. Ends text. */
+/* Returns a copy of text in h->arena, and releases text. */
 static const char *keep_text(struct hosted *h, struct buf *text)
 {
     const char *copy = arena_copy(&h->arena, buf_slice(text)).at;
@@ -399,7 +399,7 @@ const char *hosted_explained(struct hosted *h, const char *job)
 
 /* ---- entities in one line ---- */
 
-/* "A=x,B=y" as JSON of two Strings. Owned. */
+/* Returns "A=x,B=y" as JSON of two Strings. Owned by the caller. */
 static char *strings_of(char *list)
 {
     char *name, *json = mem_format("%s", "");
@@ -491,7 +491,8 @@ static void keep_result(struct hosted *h, const struct run *run)
     h->closes_job = run->closes_job;
 }
 
-/* The declared argument is value, the kind's own is h->kind_arg. */
+/* Returns the arguments of a run: the declared argument has this value, the
+ * argument of the kind has h->kind_arg. */
 static struct run_args args_of(
     struct hosted *h, const struct job *job, const struct slice *value)
 {

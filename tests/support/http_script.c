@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* One thread: accept, read a request, do as the script says, again. */
+/* One thread accepts a connection, reads a request, does what the script says,
+ * and repeats this. */
 #include "tests/support/http_script.h"
 
 #include <arpa/inet.h>
@@ -22,7 +23,7 @@ struct http_script {
     size_t step_count;
     int listener, port;
     struct platform_thread thread;
-    /* What it saw: the thread's alone until it is joined. */
+    /* What it received: only the thread may use this until it is joined. */
     size_t connections, request_count;
     char *requests[REQUESTS_MAX];
 };
@@ -33,7 +34,8 @@ static void must(int done)
         abort();
 }
 
-/* Bytes of a whole request at the start of text; 0: it is not whole yet. */
+/* Returns the length of the request at the start of text; 0: the request is not
+ * complete yet. */
 static size_t request_bytes(const char *text, size_t len)
 {
     const char *end = memmem(text, len, "\r\n\r\n", 4);
@@ -49,7 +51,7 @@ static size_t request_bytes(const char *text, size_t len)
     return len >= head + body ? head + body : 0;
 }
 
-/* False: the other side closed first. */
+/* Reads a request. False: the client closed the connection first. */
 static int read_request(struct http_script *script, int connection)
 {
     struct buf buf;
@@ -95,7 +97,7 @@ static void wait_for_close(int connection)
         continue;
 }
 
-/* False: the connection is to be closed. */
+/* Does the step of the last request. False: the connection must be closed. */
 static int act(const struct http_script *script, int connection)
 {
     static const struct script_step close_it = {.act = SCRIPT_LAST};

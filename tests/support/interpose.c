@@ -6,7 +6,7 @@
 
 #include "worker/base/mem.h"
 
-/* ---- from requests to calls ---- */
+/* ---- makes the call of a request ---- */
 
 static enum tw_err send_scan(struct store *store, struct exchange *exchange,
     const struct store_request *r)
@@ -15,8 +15,8 @@ static enum tw_err send_scan(struct store *store, struct exchange *exchange,
     struct scan_request alone = *scan;
     enum tw_err code;
 
-    /* An embedded store says nothing before the page; Azure does. It is said
-     * once, by the outermost store. */
+    /* Azure calls follows() before the page is complete, an embedded store does
+     * not call it. Here the outermost store calls it, once. */
     alone.follows = NULL;
     code = store_scan(store, exchange, &alone, r->page);
     if (code == TW_OK && scan->follows && r->page->next.more)
@@ -129,7 +129,7 @@ bool call_in(unsigned set, enum store_call call)
     return (set & CALL_SET(call)) != 0;
 }
 
-/* ---- from calls to requests ---- */
+/* ---- makes the request of a call ---- */
 
 static enum tw_err meet(struct store *store, struct exchange *exchange,
     const struct store_request *request)

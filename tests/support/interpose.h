@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A store in front of another: each of its calls becomes a request that one
- * function meets, which sends it on, or does not, or does so twice. What
- * counts, delays, fails or judges requests is built on this.
+ * A store in front of another store. It turns each call into a struct
+ * store_request and gives it to one function, which sends it to the other store
+ * once, twice or not at all. The stores of tests that count, delay, fail or
+ * check requests are built on this.
  */
 #ifndef TW_TESTS_INTERPOSE_H
 #define TW_TESTS_INTERPOSE_H
@@ -35,10 +36,10 @@ enum store_call {
         CALL_SET(CALL_QUEUE_PEEK) | CALL_SET(CALL_QUEUE_COUNT))
 #define CALL_WRITES (CALL_ALL & ~CALL_READS)
 
-/* One call: its arguments, and where its answer goes. Borrowed. */
+/* One call: its arguments, and where its answer is stored. Borrowed. */
 struct store_request {
     enum store_call call;
-    const char *name; /* of the table or queue; NULL: of none */
+    const char *name; /* of the table or queue; NULL: the call has none */
     struct slice partition_key, row_key;
     const struct scan_request *scan;
     struct continuation from;
@@ -50,43 +51,46 @@ struct store_request {
     struct page *page;
     struct batch_result *result;
     struct messages *messages;
-    char *receipt; /* goes there and comes back; QUEUE_RECEIPT_MAX bytes */
+    char *receipt; /* pop receipt, replaced by the new one; QUEUE_RECEIPT_MAX
+                      bytes */
     int64_t *number;
 };
 
 struct interposed {
-    struct store store; /* first: use &interposed->store */
+    struct store store; /* first member: use &interposed->store */
     struct store *inner;
     enum tw_err (*meet)(struct interposed *self, struct exchange *exchange,
         const struct store_request *request);
 };
 
-/* interposed_init: inner is borrowed; whoever closes this closes it. */
+/* interposed_init: puts self in front of inner, which is borrowed: whoever
+ * closes self closes inner too. */
 void interposed_init(struct interposed *self, const char *name,
     struct store *inner,
     enum tw_err (*meet)(struct interposed *self, struct exchange *exchange,
         const struct store_request *request));
 
-/* request_send: make the call on store. */
+/* request_send: makes the call on store. */
 enum tw_err request_send(struct store *store, struct exchange *exchange,
     const struct store_request *request);
 
-/* request_pass: the same, straight to that one, without what a store
- * looks at first in each call. */
+/* request_pass: gives the request to meet() of self. Unlike request_send() it
+ * skips the checks that a store makes at the start of each call. */
 enum tw_err request_pass(struct interposed *self, struct exchange *exchange,
     const struct store_request *request);
 
-/* request_forget: what an answer has brought so far is none: empty pages,
- * no messages, the receipt as it was in before (NULL: leave it). */
+/* request_forget: undoes what an answer has brought: empties the page and the
+ * messages, and puts the receipt back to `before` (NULL: leaves it). */
 void request_forget(const struct store_request *request, const char *before);
 
-/* call_name: "scan", ... for people. call_in: is it in the set? */
+/* call_name: returns the name of a call for people, such as "scan".
+ * call_in: returns whether the call is in the set. */
 const char *call_name(enum store_call call);
 bool call_in(unsigned set, enum store_call call);
 
-/* request_copy: a copy of what it asks for (of a write: a scan's is borrowed
- * on), with places of its own for the
- * answer. Owned; request_copy_free(). */
+/* request_copy: returns a copy of the request, with space of its own for the
+ * answer. Of a scan, the scan_request is not copied but borrowed. Owned;
+ * release it with request_copy_free(). */
 struct request_copy {
     struct store_request request;
     struct arena arena;

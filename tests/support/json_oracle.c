@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A reader that is easy to believe, and that says what it has read. */
+/* A simple reader that also writes down what it has read. */
 #include "tests/support/json_oracle.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 struct reader {
     struct slice text;
     size_t at;
-    bool too_many; /* more members than it compares: it cannot say */
+    bool too_many; /* an object has more members than ORACLE_MAX_MEMBERS */
     struct arena arena;
     struct buf *to;
 };
@@ -49,7 +49,7 @@ static bool word(struct reader *in, const char *text)
     return true;
 }
 
-/* A word that is a value. */
+/* Reads true, false or null. */
 static bool literal(struct reader *in, const char *text)
 {
     buf_add_text(in->to, text);
@@ -134,7 +134,7 @@ static bool escape(struct reader *in, struct buf *to)
     return true;
 }
 
-/* The quote is next. */
+/* Reads the characters of a string up to its closing quote. */
 static bool characters(struct reader *in, struct buf *to)
 {
     in->at++;
@@ -228,7 +228,8 @@ static bool container(struct reader *in, unsigned depth)
     return true;
 }
 
-/* depth: of containers that may still be opened. */
+/* Reads a value. depth: how many levels of arrays and objects may still
+ * begin. */
 static bool value(struct reader *in, unsigned depth)
 {
     struct slice ignored;

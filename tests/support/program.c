@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Test programs that are no unit tests. */
+/* Helpers of test programs that are no unit tests. */
 #include "tests/support/program.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What test programs that are no unit tests share: children, memory that these
- * share with their parent, numbers of a command line.
+ * Helpers of test programs that are no unit tests: child processes, memory that
+ * they share with their parent, and numbers on the command line.
  */
 #ifndef TW_TESTS_PROGRAM_H
 #define TW_TESTS_PROGRAM_H
@@ -12,26 +12,28 @@
 
 #define PROGRAM_USAGE 64
 
-/* program_die: ends with 1, and says what failed by errno. */
+/* program_die: prints what failed, with the text of errno, and exits with 1. */
 void program_die(const char *what) __attribute__((noreturn));
 
-/* program_number: ends with PROGRAM_USAGE where text (or NULL) is none. */
+/* program_number: returns the number in text. If text is NULL or no number, it
+ * exits with PROGRAM_USAGE. */
 uint64_t program_number(const char *text);
 
-/* program_seconds: of a clock that nobody sets. */
+/* program_seconds: returns CLOCK_MONOTONIC in seconds. */
 double program_seconds(void);
 
-/* program_hush: nobody hears any more what this process says on standard error.
- */
+/* program_hush: sends the standard error of this process to /dev/null. */
 void program_hush(void);
 
-/* program_fork: 0 in the child; what was printed before is printed once.
- * program_wait: the status of the child when it has ended. */
+/* program_fork: forks; returns 0 in the child. Flushes the output first, so
+ * that it is not printed twice.
+ * program_wait: waits until the child has ended. Returns its status. */
 pid_t program_fork(void);
 int program_wait(pid_t child);
 
-/* program_shared: zeroed memory that children share with their parents;
- * program_unshared() gives it back. */
+/* program_shared: returns zeroed memory that this process shares with its
+ * children.
+ * program_unshared: releases this memory. */
 void *program_shared(size_t bytes);
 void program_unshared(void *at, size_t bytes);
 

@@ -68,9 +68,9 @@ struct release_state releases_begin(const struct releases *releases, int value)
         .set = NONE};
 }
 
-/* ---- the entity of a state ---- */
+/* ---- from the state to the entity, and back ---- */
 
-/* Of a lossy pair the old one is half of the number, as a Double. */
+/* Sets T. In a lossy pair T is half of the number, as a Double. */
 static void put_old(struct releases *releases, struct entity *entity, int value)
 {
     if (releases->lossy)
@@ -159,8 +159,9 @@ static bool read_pair(struct releases *releases,
     return record_read(entity, &releases->arena, record) && record->count == 1;
 }
 
-/* Rule U7: a removal while the record is missing is not seen, and an absence
- * that was there at conversion counts as not written. */
+/* Rule U7: returns whether a release may remove its property. If the record is
+ * missing, a removal is not noticed; if the property was absent at conversion,
+ * its absence does not count as a write. */
 static bool may_remove(struct releases *releases,
     const struct release_state *state, enum release_side side)
 {
@@ -173,7 +174,8 @@ static bool may_remove(struct releases *releases,
                "absent") != 0;
 }
 
-/* The new release keeps what it read: that is what was written last. */
+/* Returns whether B has the value of the last write, so that a new release
+ * which keeps B loses no write. */
 static bool knows_last(
     struct releases *releases, const struct release_state *state)
 {

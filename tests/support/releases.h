@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Two releases of an application that write one entity between expand and
- * contract: the old one knows the property T, the new one B, which T becomes;
- * both know C, which the upgrade sets. Seven ways in which an old release may
- * write, nine of a new one; and what must hold of what they were told is
- * stored.
+ * Two releases of an application that write the same entity while a schema
+ * upgrade goes from expand to contract. The old release knows the property T;
+ * the new release knows B, which the upgrade makes of T. Both know C, which the
+ * upgrade sets. There are seven ways in which the old release may write, and
+ * nine of the new release. releases_lost() checks that a write which succeeded
+ * is not lost.
  */
 #ifndef TW_TESTS_SUPPORT_RELEASES_H
 #define TW_TESTS_SUPPORT_RELEASES_H
@@ -26,7 +27,8 @@
     "  - to: 2\n"                                                              \
     "    steps:\n"                                                             \
     "    - set: {property: C, type: Edm.Int32, value: 0}\n"
-/* The same job twice: T becomes B as it is, or at half of its value. */
+/* The same job twice. RENAME: B has the value of T. LOSSY: T is a Double and B
+ * an Int32, which loses the fraction of T. */
 #define RELEASE_RENAME "up:\n" RELEASE_VERSION                                 \
     "    - rename: {property: T, to: B}\n"
 #define RELEASE_LOSSY "up:\n" RELEASE_VERSION                                  \
@@ -35,24 +37,25 @@
 
 enum release_side { RELEASE_OLD, RELEASE_NEW };
 
-/* What became of the entity. */
+/* What the upgrade has done with the entity. */
 enum release_end { RELEASE_OPEN, RELEASE_CONTRACTED, RELEASE_NAMED };
 
 enum release_way {
     OLD_MERGE,
-    OLD_MERGE_V,      /* and its version */
-    OLD_TYPED,        /* replaces by what it knows: without a version */
-    OLD_TYPED_V1,     /* with its own version */
-    OLD_TYPED_V_READ, /* with the version that it has read */
-    OLD_DYNAMIC,      /* replaces with all that it has read */
+    OLD_MERGE_V, /* with its version */
+    OLD_TYPED, /* replaces the entity by the properties that it knows, without a
+                  version */
+    OLD_TYPED_V1,     /* the same with its own version */
+    OLD_TYPED_V_READ, /* the same with the version that it has read */
+    OLD_DYNAMIC, /* replaces the entity by all properties that it has read */
     OLD_DYNAMIC_V1,
     NEW_MERGE,
     NEW_MERGE_NO_V,
-    NEW_DUAL, /* both properties */
-    NEW_BODY, /* replaces by what it knows */
+    NEW_DUAL, /* writes both properties */
+    NEW_BODY, /* replaces the entity by the properties that it knows */
     NEW_REPLACE_DUAL,
-    NEW_DROPS_OLD, /* a dictionary, from which it removes the old one */
-    NEW_CLEARS,    /* removes the new one */
+    NEW_DROPS_OLD, /* replaces all that it has read, without the old property */
+    NEW_CLEARS,    /* removes the new property */
     NEW_SETS_C,
     NEW_KEEPS_B_DROPS_OLD,
     RELEASE_WAYS,
@@ -60,55 +63,64 @@ enum release_way {
 
 const char *release_way_name(enum release_way way);
 
-/* Ways that one new release has. RELEASE_WAYS fills up. */
+/* The ways in which one new release writes; unused elements are
+ * RELEASE_WAYS. */
 #define RELEASE_GROUP_MAX 4
 #define RELEASE_GROUPS 6
 extern const enum release_way RELEASE_GROUP[RELEASE_GROUPS][RELEASE_GROUP_MAX];
 
-/* The entity (RELEASE_NONE: absent), and what its writers were told. */
+/* The entity (RELEASE_NONE: a property is absent), and the last writes that
+ * succeeded. */
 struct release_state {
     int t, b, c, v;
-    int x;           /* the record, as an index into texts */
-    int side, value; /* the last write of the pair */
-    int set;         /* the last write of C */
+    int x;           /* the record TablewardExpanded, as an index into texts */
+    int side, value; /* last write of T or B: who wrote, and what */
+    int set;         /* value of the last write of C */
 };
 
 #define RELEASE_TEXTS_MAX 65536
 
 struct releases {
     bool lossy;
-    struct arena arena;             /* of one call */
+    struct arena arena;             /* emptied by releases_clear() */
     char *texts[RELEASE_TEXTS_MAX]; /* of records */
     int text_count;
 };
 
-/* releases_new: owned. releases_free: NULL: nothing. */
+/* releases_new: returns an empty struct, owned by the caller.
+ * releases_free: releases it; NULL: does nothing. */
 struct releases *releases_new(bool lossy);
 void releases_free(struct releases *releases);
 
-/* releases_begin: an entity of the old release. */
+/* releases_begin: returns the state of an entity that the old release has
+ * written with this value. */
 struct release_state releases_begin(const struct releases *releases, int value);
 
-/* releases_entity: its properties live in the arena of releases, which
- * releases_clear() empties. releases_read: the other way. */
+/* releases_entity: returns the entity of a state. Its properties live in the
+ * arena of releases.
+ * releases_read: sets the state from an entity.
+ * releases_clear: empties the arena. */
 struct entity releases_entity(
     struct releases *releases, const struct release_state *state);
 void releases_read(struct releases *releases, const struct entity *entity,
     struct release_state *state);
 void releases_clear(struct releases *releases);
 
-/* releases_write: false: a release would not write so now. Rule U7: nobody
- * removes a property while the record is missing, or where it was absent at
- * conversion. */
+/* releases_write: changes state as a release that writes value in this way.
+ * False: a release would not write in this way now. Rule U7: a release does not
+ * remove a property if the record is missing, or if the property was absent
+ * when the entity was converted. */
 bool releases_write(struct releases *releases, struct release_state *state,
     enum release_way way, int value);
 
-/* releases_remove_old: the old release removes its property; converted: a round
- * has been there. False as above. */
+/* releases_remove_old: changes state as an old release that removes its
+ * property. converted: a round has converted the entity. False: a release would
+ * not do this now (rule U7). */
 bool releases_remove_old(
     struct releases *releases, struct release_state *state, bool converted);
 
-/* releases_lost: what is lost; NULL: nothing. */
+/* releases_lost: returns a sentence that says which write is lost; NULL: no
+ * write is lost. */
 const char *releases_lost(const struct releases *releases,
     const struct release_state *state, enum release_end end);
 

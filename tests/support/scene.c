@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A kind whose requests are scripted: see scene.h. */
+/* Tests of a kind whose requests are scripted: see scene.h. */
 #include "tests/support/scene.h"
 
 #include <stdio.h>
@@ -69,7 +69,8 @@ void scene_remove(
     scene_quietly(hosted_remove(&h, table, partition_key, row_key));
 }
 
-/* Past the script's store, which may still remember that it has failed. */
+/* Calls what() on the store behind the script: the script's store may remember
+ * a failure. */
 static void past_script(
     void (*what)(struct hosted *host, const char *rows), const char *rows)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A kind of job on one store in a virtual world: what single requests of its
- * run meet is scripted, and what the run reports of entities is kept. There is
- * one scene at a time; tests use its parts by their short names.
+ * A test of a kind of job on one store, with virtual clocks: the test scripts
+ * what single requests of the run meet, and keeps the failures that the run
+ * reports. There is one scene at a time; tests use its variables by their short
+ * names.
  */
 #ifndef TW_TESTS_SUPPORT_SCENE_H
 #define TW_TESTS_SUPPORT_SCENE_H
@@ -12,32 +13,33 @@
 #include "tests/support/test.h"
 
 extern struct hosted h;
-extern struct script s;    /* in front of h's store */
+extern struct script s;    /* in front of the store of h */
 extern char reports[8192]; /* "TABLE PARTITION_KEY/ROW_KEY: WHY\n" each */
 
-/* scene_begin: a new virtual world with a host of jobs (YAML) and these tables,
- * separated by blanks; nothing is scripted or reported yet. scene_end: as
- * cmocka's tear-down. */
+/* scene_begin: begins virtual clocks and a hosted run with these jobs (YAML)
+ * and tables, separated by blanks. Nothing is scripted or reported yet.
+ * scene_end: ends the scene; a tear-down of cmocka. */
 void scene_begin(const char *jobs, const char *tables);
 int scene_end(void **state);
 
-/* scene_restart: scene_begin(), after the end of the scene before this one
- * where the test has begun one. */
+/* scene_restart: ends the scene, if one was begun, and calls scene_begin(). */
 void scene_restart(const char *jobs, const char *tables);
 
-/* scene_quietly: this statement, of the test itself, meets no event. */
+/* scene_quietly: carries out this statement of the test; its requests meet no
+ * event. */
 #define scene_quietly(...)                                                     \
     do {                                                                       \
-        bool before = s.quiet; /* events do this too */                        \
+        bool before = s.quiet; /* an event may call this too */                \
                                                                                \
         s.quiet = true;                                                        \
         __VA_ARGS__;                                                           \
         s.quiet = before;                                                      \
     } while (0)
 
-/* What the test itself does meets no event. scene_put, scene_replace and
- * scene_remove: see hosted_put() and so on. scene_json: "none": there is no
- * such entity. */
+/* These requests are the test's own: they meet no event.
+ * scene_put, scene_replace, scene_remove: as hosted_put(), hosted_replace() and
+ * hosted_remove().
+ * scene_json: as hosted_json(); "none": there is no such entity. */
 void scene_put(const char *table, const char *partition_key,
     const char *row_key, const char *properties);
 void scene_replace(const char *table, const char *partition_key,
@@ -47,21 +49,24 @@ void scene_remove(
 const char *scene_json(
     const char *table, const char *partition_key, const char *row_key);
 
-/* scene_rows, scene_check: hosted_rows() and hosted_check(). */
+/* scene_rows, scene_check: as hosted_rows() and hosted_check(). */
 void scene_rows(const char *rows);
 void scene_check(const char *rows);
 
-/* scene_edited: its JSON without braces, with the first text `from` in it
- * replaced by `to`. scene_edit: an application stores the entity so. */
+/* scene_edited: returns the JSON of the entity without its braces, with the
+ * first text `from` replaced by `to`.
+ * scene_edit: stores the entity with this change, as an application does. */
 const char *scene_edited(const char *table, const char *partition_key,
     const char *row_key, const char *from, const char *to);
 void scene_edit(const char *table, const char *partition_key,
     const char *row_key, const char *from, const char *to);
 
-/* scene_check_keys: the table has these keys, as hosted_dump() writes them.
- * scene_check_is: that entity has these properties and no others; "none": there
- * is none. scene_check_has: part of its JSON is this. scene_check_reported:
- * part of the reports is this. */
+/* scene_check_keys: fails unless the table has these keys, written as
+ * hosted_dump() writes them.
+ * scene_check_is: fails unless the entity has exactly these properties; "none":
+ * unless it does not exist.
+ * scene_check_has: fails unless part is in the JSON of the entity.
+ * scene_check_reported: fails unless part is in the reports. */
 void scene_check_keys(const char *table, const char *keys);
 void scene_check_is(const char *table, const char *partition_key,
     const char *row_key, const char *json);
@@ -69,14 +74,14 @@ void scene_check_has(const char *table, const char *partition_key,
     const char *row_key, const char *part);
 void scene_check_reported(const char *part);
 
-/* scene_attempt, scene_run: hosted_attempt() and hosted_run(), which must end
- * like that. */
+/* scene_attempt, scene_run: call hosted_attempt() and hosted_run(), and fail
+ * unless they return `wanted`. */
 void scene_attempt(const char *job, const char *argument, enum run_end wanted);
 void scene_run(const char *job, const char *argument, enum run_end wanted);
 
-/* scene_new_run: what follows is another run, later than what may still arrive
- * of the last one; its reports and its counts of what is written and deleted
- * begin. */
+/* scene_new_run: begins a new run, without reports and with new counts of
+ * written and deleted entities. It begins 20 s later, when no request of the
+ * last run is still on its way. */
 void scene_new_run(void);
 
 #endif

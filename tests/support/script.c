@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What single requests of a run meet. */
+/* Decides what single requests of a run meet. */
 #include "tests/support/script.h"
 
 #include <string.h>

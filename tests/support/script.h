@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A store in front of that of a hosted run, where a test says what single
- * requests meet: the n-th of a call on a table is answered otherwise, or
- * something happens right before it or after it. What the test itself asks
- * meets nothing.
+ * A store in front of the store of a hosted run. With it a test says what
+ * single requests meet: the n-th request of a call on a table gets another
+ * answer, or a function is called right before it or after it. Requests of the
+ * test itself meet no event.
  */
 #ifndef TW_TESTS_SUPPORT_SCRIPT_H
 #define TW_TESTS_SUPPORT_SCRIPT_H
@@ -16,17 +16,17 @@
 #define SCRIPT_EVENTS_MAX 16
 
 struct script_event {
-    /* Which requests: all of these. */
+    /* Which requests: all conditions must hold. */
     enum store_call call;
     const char *table;
-    enum operation_type type; /* of a batch: its first operation's */
-    unsigned first, last;     /* counted from 1, while the event is there */
+    enum operation_type type; /* for a batch: the type of its first operation */
+    unsigned first, last;     /* counted from 1, since the event was added */
 
-    /* What they meet. */
-    enum tw_err answer; /* TW_OK: their own */
-    bool unsent;        /* with an answer: they are not carried out */
-    bool dies;          /* the worker is killed: before it is sent where it is
-                           unsent, else once it is carried out */
+    /* What these requests meet. */
+    enum tw_err answer; /* TW_OK: the answer of the store */
+    bool unsent;        /* the requests are not carried out; needs an answer */
+    bool dies; /* the worker is killed: before the request if it is unsent, else
+                  after it was carried out */
     void (*before)(struct hosted *h);
     void (*after)(struct hosted *h);
 
@@ -37,28 +37,30 @@ struct script {
     struct interposed outer;
     struct hosted *h;
     struct store *inner;
-    bool quiet; /* the test itself asks */
+    bool quiet; /* true: the test itself sends requests */
     struct script_event events[SCRIPT_EVENTS_MAX];
     size_t count;
 };
 
-/* script_init: h->store meets s from now on. It stays the one that
- * hosted_done() closes. In a virtual world, where late is waited for. */
+/* script_init: puts s in front of h->store. hosted_done() still closes the
+ * store of h. Needs virtual clocks if the run waits for requests that may
+ * arrive late. */
 void script_init(struct script *s, struct hosted *h);
 
-/* script_batch, script_call: an event for the first-th to last-th of them; what
- * they meet is set in what is returned, which lives as long as s. */
+/* script_batch, script_call: add an event for the first-th to last-th request
+ * of these. Return the event, so that the test can set what they meet; it lives
+ * as long as s. */
 struct script_event *script_batch(struct script *s, const char *table,
     enum operation_type type, unsigned first, unsigned last);
 struct script_event *script_call(struct script *s, enum store_call call,
     const char *table, unsigned first, unsigned last);
 
-/* script_unsent: its requests are not carried out, and this is their answer;
- * returns event. */
+/* script_unsent: the requests of event are not carried out, and get this
+ * answer. Returns event. */
 struct script_event *script_unsent(
     struct script_event *event, enum tw_err answer);
 
-/* script_clear: no event any more. */
+/* script_clear: removes all events. */
 void script_clear(struct script *s);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A worker's consumer on a thread of its own. */
+/* Runs the consumer of a worker on a thread of its own. */
 #ifndef TW_TESTS_SERVICE_H
 #define TW_TESTS_SERVICE_H
 
@@ -9,22 +9,25 @@
 
 struct service {
     struct consumer *consumer;
-    struct consumer_result result; /* with outcome and err: of consumer_run() */
+    struct consumer_result result; /* outcome, err: of consumer_run() too */
     enum tw_err outcome;
     struct err err;
     struct platform_thread thread;
 };
 
-/* service_new: make the consumer; service_run: run it on its thread.
- * service_start: both. */
+/* service_new: makes the consumer.
+ * service_run: runs the consumer on its thread.
+ * service_start: service_new() and service_run(). */
 void service_new(
     struct service *service, const struct consumer_options *options);
 void service_run(struct service *service);
 void service_start(
     struct service *service, const struct consumer_options *options);
 
-/* service_join: wait until the consumer ends by itself. service_free: free the
- * consumer. service_stop: ask it to end, and both. */
+/* service_join: waits until the consumer ends by itself.
+ * service_free: frees the consumer.
+ * service_stop: tells the consumer to end, then calls service_join() and
+ * service_free(). */
 void service_join(struct service *service);
 void service_free(struct service *service);
 void service_stop(struct service *service);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The file of an embedded store, as a test opens it, looks at it and changes
- * it. What cannot be done fails the test. */
+/* Opens, reads and changes the file of an embedded store. If a call fails, the
+ * test fails. */
 #ifndef TW_TESTS_SUPPORT_STORE_FILE_H
 #define TW_TESTS_SUPPORT_STORE_FILE_H
 
@@ -8,20 +8,21 @@
 
 #include "worker/store/store.h"
 
-/* store_file_open: a store named "main"; owned by the caller. */
+/* store_file_open: opens a store named "main"; owned by the caller. */
 struct store *store_file_open(const char *path);
 
-/* store_file_remove: the file, which need not exist, with what SQLite has put
- * beside it. */
+/* store_file_remove: removes the file, which need not exist, and the files that
+ * SQLite has put beside it. */
 void store_file_remove(const char *path);
 
-/* store_file_change: carry out these statements of SQL. Returns how many rows
- * they changed. store_file_ask: the number that one statement gives; what is no
- * number is 0. */
+/* store_file_change: carries out these SQL statements. Returns how many rows
+ * they changed.
+ * store_file_ask: returns the number that one statement gives; 0 if it gives a
+ * value that is no number. */
 int store_file_change(const char *path, const char *sql);
 int64_t store_file_ask(const char *path, const char *sql);
 
-/* store_file_size: of a file, in bytes; 0: there is none. */
+/* store_file_size: returns the size of a file in bytes; 0: there is no file. */
 int64_t store_file_size(const char *path);
 
 #endif

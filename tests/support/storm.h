@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What storms share: runs of one seed each, in which chance decides what fails,
- * what others write, and where an attempt is stopped or killed.
+ * Shared code of the storms. A storm makes one run for each seed; chance
+ * decides which requests fail, what other writers write, and when an attempt is
+ * stopped or killed.
  */
 #ifndef TW_TESTS_SUPPORT_STORM_H
 #define TW_TESTS_SUPPORT_STORM_H
@@ -13,39 +14,42 @@
 #include "tests/support/hosted.h"
 #include "worker/base/err.h"
 
-/* storm_mix: one step of splitmix64. storm_roll: a number below `below`, or 0;
- * changes the dice. */
+/* storm_mix: returns one step of splitmix64.
+ * storm_roll: changes the dice and returns a number below `below`; 0 if below
+ * is 0. */
 uint64_t storm_mix(uint64_t x);
 unsigned storm_roll(uint64_t *dice, unsigned below);
 
-/* STORM_PICK: one of an array. */
+/* STORM_PICK: returns a random element of an array. */
 #define STORM_PICK(dice, list)                                                 \
     (list)[storm_roll((dice), sizeof(list) / sizeof((list)[0]))]
 
-/* storm_complain: put what went wrong first into complaint, which has that many
- * bytes and is empty at first. */
+/* storm_complain: writes the message to complaint, which has `size` bytes,
+ * unless complaint already has one. */
 void storm_complain(char *complaint, size_t size, const char *format, ...)
     TW_PRINTF(3, 4);
 
-/* The newest checkpoints of a run: an attempt that is killed may have stored
- * any of them as its last, or none. */
+/* The newest checkpoints of a run. The one that an attempt stored last before
+ * it was killed may be any of them, or none was stored. */
 #define STORM_SAVES_MAX 8
 struct storm_saves {
     char *list[STORM_SAVES_MAX];
-    unsigned count; /* so far */
+    unsigned count; /* of all checkpoints so far */
 };
 
-/* storm_save: the host's checkpoint is one more. storm_forget_some: it is one
- * of them again, or NULL, as the dice say. storm_saves_done: free them. */
+/* storm_save: adds the checkpoint of host.
+ * storm_forget_some: sets the checkpoint of host back to one of them, or to
+ * NULL, as the dice say.
+ * storm_saves_done: frees the checkpoints. */
 void storm_save(struct storm_saves *saves, const struct hosted *host);
 void storm_forget_some(
     struct storm_saves *saves, struct hosted *host, uint64_t *dice);
 void storm_saves_done(struct storm_saves *saves);
 
 /*
- * storm_each_seed: play seeds 1 to everyday, or as the environment says:
- * TABLEWARD_SEEDS=5000: so many; TABLEWARD_SEED=17: only that one, and alone is
- * true.
+ * storm_each_seed: calls play() for the seeds 1 to everyday. The environment
+ * may change this: with TABLEWARD_SEEDS=5000 it plays the seeds 1 to 5000, with
+ * TABLEWARD_SEED=17 only the seed 17, with alone = true.
  */
 void storm_each_seed(
     void (*play)(uint64_t seed, bool alone), uint64_t everyday);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tables of a store, filled and looked at. */
+/* Fills and reads tables of a store: see table.h. */
 #include "tests/support/table.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tables of a store, filled and looked at without any engine. Each fails the
- * test where the store does. */
+/* Fills and reads tables of a store without any job. If the store fails, the
+ * test fails. */
 #ifndef TW_TESTS_TABLE_H
 #define TW_TESTS_TABLE_H
 
@@ -9,34 +9,36 @@
 
 #include "worker/store/store.h"
 
-/* table_memory: an embedded store in memory with these tables (NULL ends the
- * list). Owned; store_close(). */
+/* table_memory: returns an embedded store in memory with these tables (the list
+ * ends with NULL). Owned; release it with store_close(). */
 struct store *table_memory(const char *const *tables);
 
-/* table_put: insert one entity with property "Value" as a String of that
- * text, or of bytes times 'x' where value is NULL. */
+/* table_put: inserts an entity. Its property "Value" is a String with the text
+ * `value` or, if value is NULL, with `bytes` times 'x'. */
 void table_put(struct store *store, const char *table,
     const char *partition_key, const char *row_key, const char *value,
     size_t bytes);
 
-/* table_fill: count entities with RowKeys from first on, as %06zu. */
+/* table_fill: inserts `count` entities; their RowKeys are numbers from `first`
+ * on, written with %06zu. */
 void table_fill(struct store *store, const char *table,
     const char *partition_key, size_t first, size_t count);
 
-/* table_write: replace the entity by one with that Value; false: there is
- * none, or somebody was faster. */
+/* table_write: replaces the entity by one with this Value. False: the entity
+ * does not exist, or another writer has changed it meanwhile. */
 bool table_write(struct store *store, const char *table,
     const char *partition_key, const char *row_key, const char *value);
 
-/* table_delete: false as above. */
+/* table_delete: deletes the entity. False: as for table_write(). */
 bool table_delete(struct store *store, const char *table,
     const char *partition_key, const char *row_key);
 
-/* table_has: is it there, with that Value (NULL: any)? */
+/* table_has: returns whether the entity exists and has this Value (NULL: any
+ * Value). */
 bool table_has(struct store *store, const char *table,
     const char *partition_key, const char *row_key, const char *value);
 
-/* table_count: entities in the table. */
+/* table_count: returns the number of entities in the table. */
 size_t table_count(struct store *store, const char *table);
 
 #endif

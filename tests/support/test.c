@@ -9,13 +9,14 @@
 
 static struct test *tests;   /* by line */
 static struct test *running; /* NULL: none */
-static bool passed;          /* the one that runs came to its end */
-static char at_case[256];    /* empty: the test that runs is at none */
+static bool passed;          /* the running test has come to its end */
+static char at_case[256];    /* empty: the running test has named no case */
 static char folder[FOLDER_BYTES];
-static pid_t folder_owner; /* children of a test do not remove it */
+static pid_t folder_owner; /* only this process removes the folder; children of
+                              a test do not */
 
-/* Before main(), which may open files. Programs without tests, which have this
- * file too, stay where they are. */
+/* Enters the folder of the program. Called before main(), which may open files.
+ * Programs that have this file but no tests stay in their folder. */
 static void enter_folder(void)
 {
     folder_make(folder, "unit");

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What every test program is made of. A test is a function body under TEST():
+ * The frame of every test program. A test is a function body under TEST():
  *
  *     TEST(an_empty_buffer_is_an_empty_text)
  *     {
  *         assert_string_equal(...);
  *     }
  *
- * The program runs all tests of its file, in the order of their lines, in a
- * folder of its own that is removed when it exits. It has a
- * main() of its own only if something comes before the first test; that main()
- * ends with `return test_run_all(NULL, NULL);`.
+ * The program runs all tests of its file, in the order of their lines. It does
+ * so in a folder of its own, which is removed when it exits. A file has a
+ * main() of its own only if something must happen before the first test; that
+ * main() ends with `return test_run_all(NULL, NULL);`.
  */
 #ifndef TW_TESTS_SUPPORT_TEST_H
 #define TW_TESTS_SUPPORT_TEST_H
 
-/* cmocka.h wants these before it. */
+/* cmocka.h needs these headers before it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -34,14 +34,14 @@ struct test {
     int (*set_up)(void **state); /* NULL: none */
     int (*tear_down)(void **state);
     int line;
-    struct test *next; /* test.c's */
+    struct test *next; /* used by test.c only */
 };
 
-/* TEST: without a fixture. */
+/* TEST: defines a test without a fixture. */
 #define TEST(name) TEST_IN(name, NULL, NULL)
 
-/* TEST_IN: before_each and after_each are cmocka's set-up and tear-down; what
- * they make is in variables of the file. */
+/* TEST_IN: defines a test with a set-up and a tear-down of cmocka, before_each
+ * and after_each. They keep what they make in variables of the file. */
 #define TEST_IN(name, before_each, after_each)                                 \
     static void name(void);                                                    \
     static void test_run_##name(void **state)                                  \
@@ -52,9 +52,10 @@ struct test {
     TEST_ADD(name, before_each, after_each)                                    \
     static void name(void)
 
-/* TEST_WITH: the set-up leaves a fixture in *state, and the test has it as its
- * parameter: TEST_WITH(name, set_up, tear_down, struct fixture *f). A file with
- * several such tests gives this a name: #define FIXTURE_TEST(name) ... */
+/* TEST_WITH: defines a test whose set-up leaves a fixture in *state, which the
+ * test gets as its parameter: TEST_WITH(name, set_up, tear_down, struct fixture
+ * *f). A file with several such tests gives them a macro: #define
+ * FIXTURE_TEST(name) ... */
 #define TEST_WITH(name, before_each, after_each, fixture)                      \
     static void name(fixture);                                                 \
     static void test_run_##name(void **state)                                  \
@@ -65,10 +66,11 @@ struct test {
     static void name(fixture)
 
 /*
- * TEST_FIXTURE: name_set_up() and name_tear_down() for TEST_WITH(), of a
- * fixture of that type. It is zero when init gets its address; TEST_NOTHING in
- * place of init: the test itself begins it. done gets it if the test passed;
- * threads of one that failed may still use it.
+ * TEST_FIXTURE: defines name_set_up() and name_tear_down() for TEST_WITH(),
+ * with a fixture of this type. The set-up zeroes the fixture and calls init
+ * with its address; with TEST_NOTHING as init, the test itself begins the
+ * fixture. The tear-down calls done, but only if the test passed: threads of a
+ * failed test may still use the fixture.
  */
 #define TEST_FIXTURE(name, type, init, done)                                   \
     static int name##_set_up(void **state)                                     \
@@ -98,24 +100,25 @@ struct test {
         test_add(&test);                                                       \
     }
 
-/* test_add: called before main() by the macros above. test is borrowed for the
- * life of the process. */
+/* test_add: adds a test. The macros above call it before main(). test is
+ * borrowed for the life of the process. */
 void test_add(struct test *test);
 
-/* test_run_all: run what was added; before_all and after_all are cmocka's group
- * fixtures, NULL for none. Returns how many tests failed: the exit code. */
+/* test_run_all: runs all tests. before_all and after_all are group fixtures of
+ * cmocka, or NULL. Returns the number of failed tests, which is the exit
+ * code. */
 int test_run_all(
     int (*before_all)(void **state), int (*after_all)(void **state));
 
-/* test_passed: in a tear-down: its test came to its end. */
+/* test_passed: for tear-downs: returns whether the test has passed. */
 bool test_passed(void);
 
-/* assert_ok: of an enum tw_err. */
+/* assert_ok: fails unless this enum tw_err is TW_OK. */
 #define assert_ok(outcome) assert_int_equal(outcome, TW_OK)
 
-/* assert_contains: the text has that part in it.
- * assert_fails: the call comes out as this enum tw_err, and says so in err,
- * which it fills, with that part. */
+/* assert_contains: fails unless part is in the text.
+ * assert_fails: fails unless the call returns this enum tw_err, with part in
+ * the text of err, which the call sets. */
 #define assert_contains(text, part)                                            \
     test_contains((text), (part), __FILE__, __LINE__)
 #define assert_fails(call, code, err, part)                                    \
@@ -125,20 +128,20 @@ void test_contains(
 void test_fails(int outcome, int code, const char *says, const char *part,
     const char *file, int line);
 
-/* test_folder: make an empty folder inside the program's own one. ret: its
- * path, from the root. */
+/* test_folder: makes an empty folder inside the folder of the program. ret: its
+ * absolute path. */
 void test_folder(char ret[FOLDER_BYTES]);
 
 /*
- * test_case: from now on the test is at this case of its table. If an assertion
- * fails before the next one, or before the end of the test, the case is printed
- * with the failure.
+ * test_case: names the case of a table that the test has reached. If an
+ * assertion fails before the next call, or before the end of the test, the case
+ * is printed with the failure.
  */
 void test_case(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /*
- * TEST_EACH: the condition of a loop over the array cases, which names the i-th
- * case as test_case() does:
+ * TEST_EACH: the condition of a loop over the array `cases`. It calls
+ * test_case() with the name of the i-th case:
  *
  *     for (size_t i = 0; TEST_EACH(i, cases); i++)
  */

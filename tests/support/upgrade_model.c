@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A schema upgrade in other words: see upgrade_model.h. */
+/* A second implementation of the schema upgrade: see upgrade_model.h. */
 #include "tests/support/upgrade_model.h"
 
 #include <stdlib.h>
@@ -54,12 +54,13 @@ bool model_same(const struct entity *a, const struct entity *b)
 
 /* ---- steps ---- */
 
-/* A text, and the number that it is: as JSON, or NULL. */
+/* Texts of the tests, and the numbers to which they convert: as JSON, or
+ * NULL. */
 static const struct {
     const char *json, *as_double;
 } TEXTS[] = {{"\"4.5\"", "4.5"}, {"\"04\"", NULL}, {"\"none\"", NULL}};
 
-/* *ret has from's name. */
+/* Converts a property. *ret keeps the name. False: it cannot be converted. */
 static bool convert(const struct property *from, enum edm_type to,
     struct arena *arena, struct property *ret)
 {
@@ -82,8 +83,8 @@ static bool convert(const struct property *from, enum edm_type to,
     abort();
 }
 
-/* The property gets the name `to`. One by that name is in the way, unless it is
- * what would be put there. */
+/* Stores value under the name `to`. Fails if another property with this name
+ * and another value is there. */
 static enum model_end put_at(struct entity *entity, struct arena *arena,
     const char *to, const struct property *value)
 {
@@ -107,7 +108,7 @@ static enum model_end retype(struct entity *entity, struct arena *arena,
     return strcmp(step->on_error, "skip") == 0 ? MODEL_SKIPPED : MODEL_FAILED;
 }
 
-/* Up to what only the phase `all` removes. */
+/* Carries out a step, but removes nothing: old properties are removed later. */
 static enum model_end forward(
     struct entity *entity, struct arena *arena, const struct model_step *step)
 {
@@ -122,14 +123,15 @@ static enum model_end forward(
     return MODEL_CHANGED;
 }
 
-/* Is the step's property an old one that goes in the end? */
+/* Returns whether the step removes its property in the end. */
 static bool removes(const struct model_step *step)
 {
     return step->type == MODEL_REMOVE || step->type == MODEL_RENAME ||
            (step->type == MODEL_RETYPE && step->to);
 }
 
-/* Nothing is lost with an old property: its value is in `to`. */
+/* Removes the old properties. Fails if `to` is missing, because the value of
+ * the old property would be lost. */
 static enum model_end contract(
     const struct model_upgrade *upgrade, struct entity *entity)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a schema upgrade does to an entity, said a second time and in other
- * words: tests judge by it what a worker has stored. It knows the steps, the
- * conversions and the texts that the tests use, and no others.
+ * A second implementation of what a schema upgrade does to an entity: tests
+ * compare with it what a worker has stored. It knows only the steps,
+ * conversions and texts that the tests use.
  */
 #ifndef TW_TESTS_SUPPORT_UPGRADE_MODEL_H
 #define TW_TESTS_SUPPORT_UPGRADE_MODEL_H
@@ -25,10 +25,10 @@ enum model_step_type {
 struct model_step {
     enum model_step_type type;
     const char *property,
-        *to; /* to: of rename; of retype to_property or NULL */
+        *to; /* rename: the new name; retype: `to_property`, or NULL */
     enum edm_type edm;
-    const char *value;    /* of add: as JSON */
-    const char *on_error; /* of retype: "fail" or "skip" */
+    const char *value;    /* add: the value as JSON */
+    const char *on_error; /* retype: "fail" or "skip" */
 };
 
 enum model_phase {
@@ -38,11 +38,11 @@ enum model_phase {
 };
 
 struct model_upgrade {
-    const char *filter_property; /* of an Edm.String */
+    const char *filter_property; /* the name of an Edm.String */
     const char *filter_value;
-    const char *version; /* the property */
+    const char *version; /* name of the version property */
     int from, to;
-    bool absent_is_at; /* an entity without a version is at `from` */
+    bool absent_is_at; /* an entity without a version counts as `from` */
     enum model_phase phase;
     struct model_step steps[MODEL_STEPS_MAX];
     size_t count;
@@ -50,22 +50,23 @@ struct model_upgrade {
 
 /* What an upgrade makes of an entity. */
 enum model_end {
-    MODEL_NOT_ITS, /* its filter or the version says no */
+    MODEL_NOT_ITS, /* excluded by the filter or by the version */
     MODEL_CHANGED,
-    MODEL_UNCHANGED, /* a contract that finds nothing left */
+    MODEL_UNCHANGED, /* a contract that has nothing to remove */
     MODEL_SKIPPED,
     MODEL_FAILED,
 };
 
-/* model_apply: *ret lives in arena. */
+/* model_apply: returns what the upgrade makes of entity, and the changed entity
+ * in *ret, which lives in arena. */
 enum model_end model_apply(const struct model_upgrade *upgrade,
     const struct entity *entity, struct arena *arena, struct entity *ret);
 
-/* model_same: the same properties with the same types and values, in whichever
- * order. */
+/* model_same: returns whether both entities have the same keys and the same
+ * properties with the same types and values, in any order. */
 bool model_same(const struct entity *a, const struct entity *b);
 
-/* model_set: the property becomes that JSON of that type. */
+/* model_set: sets the property to this value, JSON of this type. */
 void model_set(struct entity *entity, struct arena *arena, const char *name,
     enum edm_type type, const char *json);
 

@@ -3,16 +3,16 @@
 #ifndef TW_TESTS_SUPPORT_UPGRADE_YAML_H
 #define TW_TESTS_SUPPORT_UPGRADE_YAML_H
 
-/* A job begins with TOP, VERSION and VERSIONS, which are HEAD, and the steps of
- * version 2; those of version 3 follow NEXT_VERSION. */
+/* A job begins with HEAD, which is TOP, VERSION and VERSIONS. The steps of
+ * version 2 follow. The steps of version 3 follow NEXT_VERSION. */
 #define TOP "up:\n  kind: schema-upgrade\n  table: Blogs\n"
 #define VERSION "  version: {property: V, absent: 1}\n"
 #define VERSIONS "  versions:\n  - to: 2\n    steps:\n"
 #define HEAD TOP VERSION VERSIONS
 #define NEXT_VERSION "  - to: 3\n    steps:\n"
 
-/* One step, in a line of its own. type is without "Edm."; more keys of a retype
- * may follow it: RETYPE("A", "Int32, lossy: true"). */
+/* One step, in a line of its own. type is without "Edm."; further keys of a
+ * retype may follow the type: RETYPE("A", "Int32, lossy: true"). */
 #define ADD(property, type, value)                                             \
     "    - add: {property: " property ", type: Edm." type ", value: " value    \
     "}\n"

@@ -2,9 +2,11 @@
 /*
  * Threads as coroutines, a clock that jumps, and a seed that decides.
  *
- * A lock is its owner: `virtual` of a mutex is the thread that holds it, of a
- * thread the coroutine; a condition needs nothing, for who waits knows what
- * for. So nothing of this is allocated, and what crashes leaves nothing.
+ * A lock has only a pointer to the thread that has it: the member `virtual` of
+ * a mutex. The member `virtual` of a thread points to its coroutine. A
+ * condition needs no data, because each waiting thread knows what it waits for.
+ * So these objects need no allocation, and a crashed process leaves nothing
+ * behind in them.
  */
 #include "tests/support/virtual_platform.h"
 
@@ -57,12 +59,13 @@
 #define DEFAULT_LIMIT_MS ((int64_t)1000 * 3600 * 1000)
 #define DEFAULT_LIMIT_STEPS 10000000
 
-/* What a hand-off costs at most, mostly and now and then. */
+/* A hand-off takes at most STEP_US; one in LONG_STEP_ODDS takes up to
+ * LONG_STEP_US more. */
 #define STEP_US 60
 #define LONG_STEP_US 4000
 #define LONG_STEP_ODDS 64
 
-/* One wait in so many ends without a cause. */
+/* One wait in SPURIOUS_ODDS ends without a cause. */
 #define SPURIOUS_ODDS 64
 
 struct process {
@@ -76,27 +79,27 @@ struct process {
 };
 
 struct thread {
-    struct thread *next; /* of all */
+    struct thread *next; /* in the list of all threads */
     struct process *process;
     char name[NAME_MAX_BYTES + 1];
     uint64_t number;
     void (*body)(void *arg);
     void *arg;
 
-    bool listed;           /* in world.live */
-    bool waits;            /* for what follows, not just its turn */
-    const void *waits_for; /* a mutex, condition or thread; NULL: the time */
-    int64_t until_ms;      /* on its process's clock */
+    bool listed; /* is in world.live */
+    bool waits;  /* for one of the next two members, not just for its turn */
+    const void *waits_for; /* a mutex, condition or thread; NULL: only a time */
+    int64_t until_ms;      /* on the clock of its process */
     int64_t stalled_until_us;
     unsigned masked;
-    bool away;       /* out of its process: see virtual_leave() */
+    bool away;       /* has left its process: see virtual_leave() */
     bool wants_lock; /* counted in world.lock_waiters */
     bool over;
 
     void *stack;
-    int error; /* errno while it is away */
+    int error; /* errno while the thread does not run */
 #ifdef __x86_64__
-    void *at; /* its stack pointer while it is away */
+    void *at; /* its stack pointer while the thread does not run */
 #else
     ucontext_t context;
 #endif
@@ -114,14 +117,14 @@ static struct {
     bool used;
     int64_t now_us, limit_us, wall_shift_ticks;
     uint64_t steps, limit_steps, hash, number;
-    uint64_t chooser, decider; /* generators */
-    uint64_t lock_odds;        /* one lock in so many hands over */
+    uint64_t chooser, decider; /* random number generators */
+    uint64_t lock_odds;        /* one lock in lock_odds hands over */
     bool tracing;
 
-    struct process **processes; /* by id */
+    struct process **processes; /* index: the id */
     int process_count;
     struct thread *all;
-    struct thread **live, **able; /* listed ones; those who may go on now */
+    struct thread **live, **able; /* not yet ended; may run now */
     size_t live_count, live_max;
     size_t lock_waiters;
 
@@ -129,7 +132,8 @@ static struct {
     enum virtual_end end;
 } world;
 
-/* Stacks nobody uses, linked by their first word; they outlive the world. */
+/* Unused stacks, linked by their first word. They are kept for the next virtual
+ * platform. */
 static void *free_stacks;
 
 static void __attribute__((noreturn, format(printf, 1, 2)))
@@ -169,7 +173,8 @@ static uint64_t draw(uint64_t *generator)
     return mix(*generator);
 }
 
-/* Not quite fair for a limit near 2^64, which nobody asks for. */
+/* Returns a number below limit. Not quite even for a limit near 2^64, which no
+ * caller uses. */
 static uint64_t draw_below(uint64_t *generator, uint64_t limit)
 {
     return draw(generator) % limit;
@@ -193,7 +198,7 @@ static void *stack_take(void)
 
     if (stack) {
 #ifdef WITH_ASAN
-        /* Its last user never returned from what it was in. */
+        /* the last thread on this stack did not return from its functions */
         __asan_unpoison_memory_region(stack, STACK_BYTES - GUARD_BYTES);
 #endif
         free_stacks = *(void **)stack;
@@ -215,10 +220,11 @@ static void stack_give(void *stack)
     free_stacks = stack;
 }
 
-/* ---- switching ---- */
+/* ---- the switch from thread to thread ---- */
 
 #ifdef __x86_64__
-/* Save what a call must keep on the stack, and go on on another. */
+/* Saves the registers that a call must keep on the stack of the running thread,
+ * and continues on the stack `to`. */
 void virtual_switch(void **from, void *to);
 __asm__(".text\n"
         ".p2align 4\n"
@@ -245,13 +251,13 @@ __asm__(".text\n"
 
 #define SAVED_WORDS 6
 
-/* The first switch "returns" to begin, on an empty stack. */
+/* Prepares an empty stack on which the first switch "returns" to begin(). */
 static void prepare(struct thread *thread, void (*begin)(void))
 {
     void **top =
         (void **)(void *)((char *)thread->stack + STACK_BYTES - GUARD_BYTES);
 
-    *--top = NULL; /* begin returns to nobody */
+    *--top = NULL; /* begin() never returns */
     *--top = (void *)(uintptr_t)begin;
     for (int i = 0; i < SAVED_WORDS; i++)
         *--top = NULL;
@@ -279,7 +285,7 @@ static void jump(struct thread *from, struct thread *to)
 }
 #endif
 
-/* The sanitizers must know whose stack it is. */
+/* Tells the sanitizers which stack is used next. */
 static void leave(struct thread *from, struct thread *to)
 {
 #ifdef WITH_ASAN
@@ -299,7 +305,7 @@ static void arrive(struct thread *self)
     size_t size;
 
     __sanitizer_finish_switch_fiber(self->fake_stack, &bottom, &size);
-    if (!world.outside.bottom) { /* the first one ever comes from there */
+    if (!world.outside.bottom) { /* the first switch comes from the outside */
         world.outside.bottom = bottom;
         world.outside.size = size;
     }
@@ -318,7 +324,7 @@ static void switch_to(struct thread *to)
     errno = from->error;
 }
 
-/* ---- who goes on ---- */
+/* ---- the choice of the next thread ---- */
 
 static bool outside(void)
 {
@@ -330,7 +336,7 @@ static int64_t later(int64_t one_us, int64_t other_us)
     return one_us > other_us ? one_us : other_us;
 }
 
-/* until_ms of the process's clock as true time. */
+/* Returns the time until_ms of the process's clock on the true clock. */
 static int64_t true_us(const struct process *process, int64_t until_ms)
 {
     if (until_ms > INT64_MAX / US_PER_MS / 2)
@@ -338,7 +344,7 @@ static int64_t true_us(const struct process *process, int64_t until_ms)
     return until_ms * US_PER_MS - process->boot_shift_us;
 }
 
-/* From when on thread may go on. */
+/* Returns the time from which thread may run. */
 static int64_t due_us(const struct thread *thread)
 {
     int64_t stalled_us;
@@ -378,7 +384,8 @@ static void unlist(struct thread *thread)
     thread->listed = false;
 }
 
-/* Who may go on at once, in world.able; else *ret_next_us says when. */
+/* Puts the threads that may run now into world.able, and returns their number.
+ * *ret_next_us: when the next of the other threads is due. */
 static size_t find_able(int64_t *ret_next_us)
 {
     size_t count = 0;
@@ -395,7 +402,7 @@ static size_t find_able(int64_t *ret_next_us)
     return count;
 }
 
-/* Whose turn it is; the outside where the run is over. */
+/* Returns the thread that runs next, or the outside if the run has ended. */
 static struct thread *choose(void)
 {
     int64_t next_us;
@@ -420,7 +427,8 @@ static struct thread *choose(void)
     return world.able[count == 1 ? 0 : draw_below(&world.chooser, count)];
 }
 
-/* Somebody else's turn, perhaps. The caller says before what it waits for. */
+/* Lets the chosen thread run, which may be the calling thread. If the caller
+ * waits for something, it must have set this in its struct thread. */
 static void hand_over(void)
 {
     struct thread *next;
@@ -435,7 +443,7 @@ static void hand_over(void)
         switch_to(next);
 }
 
-/* The outside takes part only while it waits for something. */
+/* Waits. The outside is in world.live only while it waits. */
 static void wait_for(const void *what, int64_t until_ms)
 {
     struct thread *self = world.current;
@@ -463,7 +471,7 @@ static void wake(const void *what)
             world.live[i]->waits = false;
 }
 
-/* A point where others may come first. */
+/* With a chance of 1 in odds, lets another thread run first. */
 static void offer(uint64_t odds)
 {
     if (!outside() && !world.current->masked && one_in(odds))
@@ -472,7 +480,7 @@ static void offer(uint64_t odds)
 
 /* ---- threads ---- */
 
-/* The current thread is over: never comes back. */
+/* Leaves a thread that has ended, and never returns to it. */
 static void __attribute__((noreturn)) go_away(void)
 {
     hand_over();
@@ -528,7 +536,7 @@ static struct thread *spawn(struct process *process, const char *name,
 
 /* ---- clocks ---- */
 
-/* Whose clocks and randomness the caller sees. */
+/* Returns the process whose clocks and randomness the caller gets. */
 static struct process *seen(void)
 {
     return world.current->masked ? world.processes[0] : world.current->process;
@@ -539,7 +547,8 @@ static const char *virtual_boot_id(void)
     return seen()->boot_id;
 }
 
-/* To look costs a microsecond: who looks in a loop sees time pass. */
+/* Each reading takes 1 us, so that time passes in a loop that reads the
+ * clock. */
 static int64_t virtual_boot_ms(void)
 {
     return (++world.now_us + seen()->boot_shift_us) / US_PER_MS;
@@ -578,7 +587,7 @@ static void mutex_done(struct platform_mutex *mutex)
         wrong("a mutex ends while it is held");
 }
 
-/* Without a chance for others, unless they have it. */
+/* Takes the mutex. Other threads run only if one of them has the mutex. */
 static void take(struct platform_mutex *mutex)
 {
     while (mutex->virtual) {
@@ -619,7 +628,8 @@ static void cond_done(struct platform_cond *cond)
                 "a condition ends while %s waits for it", world.live[i]->name);
 }
 
-/* Inside a mask nobody can come: the clock goes on alone. */
+/* No other thread runs while this one is masked, so the clock jumps to
+ * until_ms. */
 static bool wait_masked(int64_t until_ms)
 {
     int64_t until_us = true_us(seen(), until_ms);
@@ -668,7 +678,7 @@ static void join(struct platform_thread *thread)
     thread->virtual = NULL;
 }
 
-/* ---- the world ---- */
+/* ---- the platform ---- */
 
 static const struct platform_ops ops = {
     .boot_id = virtual_boot_id,
@@ -810,14 +820,15 @@ void virtual_sleep(int64_t ms)
         wait_for(NULL, until_ms);
 }
 
-/* ---- what befalls a process ---- */
+/* ---- crashes and stalls ---- */
 
 static bool is_held_up(const struct thread *thread)
 {
     return thread->process->crashed || due_us(thread) > world.now_us;
 }
 
-/* Now it takes effect on the caller too. */
+/* Applies a crash or a stall of the calling thread's process to the thread
+ * itself. */
 static void suffer(void)
 {
     struct thread *self = world.current;
@@ -862,7 +873,7 @@ void virtual_crash(int process)
     if (process == 0)
         wrong("the outside cannot crash");
     crashed->crashed = true;
-    stop_forget(); /* hooks of its threads lay on their stacks */
+    stop_forget(); /* the hooks of its threads were on their stacks */
     for (size_t i = world.live_count; i-- > 0;)
         if (world.live[i]->process == crashed && world.live[i] != world.current)
             drop(world.live[i]);
@@ -920,7 +931,7 @@ bool virtual_alive(int process)
     return false;
 }
 
-/* ---- what is told ---- */
+/* ---- clocks, random numbers and notes for tests ---- */
 
 int64_t virtual_ms(void)
 {

@@ -1,22 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A world of its own: threads are coroutines on one thread of the system, one
- * runs at a time, and a seed decides which goes on at each lock, wait, start
- * and virtual_yield(). Its clock moves only by waiting: when every thread
- * waits, it jumps to the first that is due. So a seed replays exactly, an hour
- * costs nothing, and a process can be stalled or crashed at any point.
+ * A platform with virtual clocks. Its threads are coroutines on one thread of
+ * the operating system. One thread runs at a time; at each lock, wait, start
+ * and virtual_yield(), a seed decides which thread runs next. The true clock
+ * moves only by waiting (apart from the costs below): when all threads wait, it
+ * jumps to the time at which the first of them is due. So the same seed gives
+ * exactly the same execution, an hour of waiting costs nothing, and a process
+ * can be stalled or crashed at any point.
  *
- * Each hand-off costs up to 60 us of its time, now and then 4 ms, and each look
- * at a clock 1 us. One wait in 64 ends without a cause.
+ * Each hand-off from one thread to the next takes up to 60 us of virtual time,
+ * sometimes up to 4 ms, and each reading of a clock 1 us. One wait in 64 ends
+ * without a cause.
  *
- * The outside may use locks, waits, threads and clocks too. It gives way to
- * others only where it has to wait. What one world began must end in it.
+ * The caller of virtual_run() is "the outside". It may use locks, waits,
+ * threads and clocks too, but other threads run only while it waits. Threads,
+ * locks and waits that began on one virtual platform must end on it.
  *
- * A "process" is a group of these threads with clocks and randomness of its
- * own. What a crashed one held in memory is lost to us too (never freed): run
- * many worlds in a forked child and let it end.
+ * A "process" is a group of these threads with its own clocks and randomness.
+ * The memory of a crashed process is never freed: for many executions, fork a
+ * child for some of them and let it end.
  *
- * Not in it: time that libraries ask the system for, and threads they start.
+ * Not simulated: time that libraries ask the operating system for, and threads
+ * that libraries start.
  */
 #ifndef TW_TESTS_VIRTUAL_PLATFORM_H
 #define TW_TESTS_VIRTUAL_PLATFORM_H
@@ -24,77 +29,84 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* platform_boot_id() of every process that was told no other. */
+/* platform_boot_id() of every process without another one (see
+ * virtual_set_boot_id()) */
 #define VIRTUAL_BOOT_ID "00000000-0000-4000-8000-000000000001"
 
-/* Why virtual_run() came back. */
+/* Why virtual_run() returned. */
 enum virtual_end {
     VIRTUAL_DONE,     /* every thread has ended, or was crashed */
-    VIRTUAL_STUCK,    /* all wait for ever: a deadlock */
-    VIRTUAL_TOO_LONG, /* the limit of steps or of virtual time is over */
+    VIRTUAL_STUCK,    /* all threads wait for ever: a deadlock */
+    VIRTUAL_TOO_LONG, /* the limit of steps or of virtual time was reached */
 };
 
 struct virtual_options {
     uint64_t seed;
-    int64_t boot_ms;      /* clocks at the beginning; as platform_boot_ms() */
-    int64_t wall_ticks;   /* as platform_wall_ticks() */
+    int64_t boot_ms;      /* platform_boot_ms() at the beginning */
+    int64_t wall_ticks;   /* platform_wall_ticks() at the beginning */
     int64_t limit_ms;     /* virtual time that may pass; 0: 1000 hours */
     uint64_t limit_steps; /* hand-offs; 0: 10 million */
 };
 
 /*
- * virtual_platform_use: begin a world, in place of the one in use; ends the
- * last one (its threads are given up). virtual_platform_end: back to the real
- * one.
+ * virtual_platform_use: begins a virtual platform in place of the platform in
+ * use. A virtual platform before it is ended: its threads are given up.
+ * virtual_platform_end: goes back to the real platform.
  */
 void virtual_platform_use(const struct virtual_options *options);
 void virtual_platform_end(void);
 
-/* virtual_process: a new process; ids count from 1. 0 is the outside, where
- * the caller of virtual_run() is; its clocks are the true ones ("service"). */
+/* virtual_process: makes a process. Returns its id: 1, 2, ... The id 0 is the
+ * outside, whose clocks are the true ones: tests use it as the service. */
 int virtual_process(const char *name);
 
-/* virtual_start: a thread of process that nobody joins. platform_start() in a
- * thread starts another of the same process. */
+/* virtual_start: starts a thread of process that is never joined. A
+ * platform_start() in a thread starts a thread of the same process. */
 void virtual_start(
     int process, const char *name, void (*body)(void *arg), void *arg);
 
-/* virtual_run: until there is nothing left to do. From the outside only. */
+/* virtual_run: runs the threads until all have ended, or as enum virtual_end
+ * says. Only the outside calls it. */
 enum virtual_end virtual_run(void);
 
-/* virtual_self: the process of the running thread; 0: the outside. */
+/* virtual_self: returns the process of the running thread; 0: the outside. */
 int virtual_self(void);
 
-/* virtual_yield: somebody else may run now. Nothing from the outside. */
+/* virtual_yield: lets another thread run, if the seed says so. Does nothing
+ * when the outside calls it. */
 void virtual_yield(void);
 
-/* virtual_sleep: the calling thread waits so long. */
+/* virtual_sleep: the calling thread sleeps for ms. */
 void virtual_sleep(int64_t ms);
 
 /*
- * virtual_mask: while masked (calls nest), the calling thread goes on without
- * a hand-off, is neither stalled nor crashed, and reads the true clocks: a
- * request that is inside the service. It must not wait for another thread:
- * that ends the process with a message. A wait for a moment jumps there.
+ * virtual_mask, virtual_unmask: between these calls, which may be nested, the
+ * calling thread is a request inside the service. It runs without a hand-off,
+ * is neither stalled nor crashed, and reads the true clocks. It must not wait
+ * for another thread: this ends the process with a message. If it waits until a
+ * time, the clock jumps to this time.
  */
 void virtual_mask(void);
 void virtual_unmask(void);
 
 /*
- * virtual_leave, virtual_return: in between the calling thread is a request
- * that has left its process: no stall holds it up, and its sleeps are on the
- * true clock. Do not nest.
+ * virtual_leave, virtual_return: between these calls the calling thread is a
+ * request that has left its process. It is not stalled with its process, and it
+ * sleeps by the true clock. These calls must not be nested.
  */
 void virtual_leave(void);
 void virtual_return(void);
 
 /*
- * virtual_crash: none of its threads ever goes on. Does not return when the
- * caller is one of them. virtual_stall: none goes on for so long (SIGSTOP).
- * virtual_stall_thread: the same for its threads of that name alone.
- * virtual_step_clocks: what its clocks show jumps, back where negative.
- * virtual_pause: virtual_stall(), and all of its clocks stand still meanwhile
- * (a hypervisor); nothing where it is stalled already.
+ * virtual_crash: ends all threads of the process. If the caller is one of them,
+ * the call does not return.
+ * virtual_stall: stops all threads of the process for ms, as SIGSTOP does.
+ * virtual_stall_thread: the same for its threads of this name only.
+ * virtual_step_clocks: adds wall_ms and boot_ms to what its clocks show;
+ * negative numbers put them back.
+ * virtual_pause: as virtual_stall(), but its clocks stand still too, as when a
+ * hypervisor pauses a machine. Does nothing and returns false if the process is
+ * stalled already.
  */
 void virtual_crash(int process);
 void virtual_stall(int process, int64_t ms);
@@ -102,22 +114,25 @@ void virtual_stall_thread(int process, const char *name, int64_t ms);
 void virtual_step_clocks(int process, int64_t wall_ms, int64_t boot_ms);
 bool virtual_pause(int process, int64_t ms);
 
-/* virtual_set_boot_id: what platform_boot_id() is for a process from now on: it
- * runs on another machine. */
+/* virtual_set_boot_id: sets platform_boot_id() of a process, as if it ran on
+ * another machine. */
 void virtual_set_boot_id(int process, const char *boot_id);
 
-/* virtual_alive: has it a thread that has not ended? */
+/* virtual_alive: returns whether the process has a thread that has not
+ * ended. */
 bool virtual_alive(int process);
 
-/* virtual_ms: the true boot clock. virtual_random: of the world's seed, for
- * whoever decides what happens; below > 0. */
+/* virtual_ms: returns the true boot clock.
+ * virtual_random: returns a number below `below` (> 0), by the seed. Tests use
+ * it to decide what happens. */
 int64_t virtual_ms(void);
 uint64_t virtual_random(uint64_t below);
 
 /*
- * virtual_note: something worth comparing happened; with virtual_trace() on it
- * is printed too, with the moment, process and thread. virtual_hash: of all
- * notes and hand-offs so far: equal for equal seeds.
+ * virtual_note: adds a message to the hash of the execution. If virtual_trace()
+ * is on, it is also printed, with the time, process and thread.
+ * virtual_hash: returns a hash of all notes and hand-offs so far. Equal seeds
+ * give equal hashes.
  */
 void virtual_note(const char *format, ...)
     __attribute__((format(printf, 1, 2)));

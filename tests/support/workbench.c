@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A worker's surroundings: see workbench.h. */
+/* The surroundings of a worker: see workbench.h. */
 #include "tests/support/workbench.h"
 
 #include <limits.h>
@@ -98,7 +98,8 @@ static enum tw_err spoil(
         &exchange->err, FAULTS[fault].outcome, "%s", FAULTS[fault].says);
 }
 
-/* What the service's clock shows, which no pause of this machine holds up. */
+/* Puts the service's time in the answer ahead by the pauses of this machine:
+ * the service's clock goes on during a pause. */
 static void add_pauses(struct workbench *bench, struct exchange *exchange)
 {
     workbench_locked(
@@ -106,7 +107,7 @@ static void add_pauses(struct workbench *bench, struct exchange *exchange)
                bench->paused_ms * TICKS_PER_MS);
 }
 
-/* What tests ask for afterwards. */
+/* Notes what tests read afterwards. */
 static void note(struct workbench *bench, struct exchange *exchange,
     const struct store_request *request)
 {
@@ -193,7 +194,7 @@ static enum run_end run_script(const struct job *job,
     return end;
 }
 
-/* ---- the whole ---- */
+/* ---- the workbench ---- */
 
 static bool says_stop(void *context)
 {
@@ -316,8 +317,8 @@ int workbench_tear_down(void **state)
 {
     struct workbench *bench = *state;
 
-    /* An assertion has failed in a script: its attempt still uses the bench,
-     * and an abort here would hide which one. */
+    /* An assertion has failed in a script. Its attempt still uses the bench,
+     * and an abort here would hide the message of the assertion. */
     if (bench->running > 0)
         return 0;
     workbench_done(bench);
