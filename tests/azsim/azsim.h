@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What all parts of the server share. */
+/* What all parts of azsim share. */
 #ifndef TW_AZSIM_AZSIM_H
 #define TW_AZSIM_AZSIM_H
 
@@ -8,7 +8,8 @@ struct azsim {
     struct gates *gates;
     struct limits *limits;
     struct journal *journal;
-    struct crypto_hmac_key *keys[2]; /* of every account; knobs.keys */
+    struct crypto_hmac_key *keys[2]; /* of all accounts; knobs.keys says which
+                                        of them are accepted */
 };
 
 #endif

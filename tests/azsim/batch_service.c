@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Multipart in, multipart out; in between one transaction or one Get. */
+/* Reads a multipart request, carries out its transaction or its single Get, and
+ * writes a multipart answer. */
 #include "tests/azsim/batch_service.h"
 
 #include <string.h>
@@ -18,7 +19,7 @@
 #define MAX_PARTS (BATCH_MAX_OPERATIONS + 1)
 #define MAX_PART_HEADERS 16
 
-/* One request inside of the batch. */
+/* One request inside the batch. */
 struct part {
     struct slice method, url, body;
     struct pairs headers;
@@ -61,7 +62,7 @@ static struct slice trimmed(struct slice text)
     return text;
 }
 
-/* Header lines as far as the empty one. */
+/* Reads header lines up to the empty line. */
 static void read_headers(struct slice *rest, struct pairs *ret)
 {
     while (rest->len > 0) {
@@ -89,7 +90,8 @@ static struct slice header(const struct pairs *headers, const char *name)
     return (struct slice){NULL, 0};
 }
 
-/* "--" and the boundary of this Content-Type; .at NULL: it has none. */
+/* Returns "--" and the boundary in this Content-Type; .at NULL: it has no
+ * boundary. */
 static struct slice delimiter_of(struct arena *arena, struct slice type)
 {
     static const char word[] = "boundary=";
@@ -106,8 +108,9 @@ static struct slice delimiter_of(struct arena *arena, struct slice type)
     return arena_format(arena, "--%.*s", SLICE_ARG(rest));
 }
 
-/* What lies between here and the next delimiter, which is cut off with its
- * line. *ret_last: it was the closing one. */
+/* Reads up to the next delimiter. *ret: the text before the delimiter; *rest:
+ * what follows the delimiter's line. *ret_last: the delimiter was the closing
+ * one. False: there is no delimiter. */
 static bool take_part(struct slice *rest, struct slice delimiter,
     struct slice *ret, bool *ret_last)
 {
@@ -125,8 +128,8 @@ static bool take_part(struct slice *rest, struct slice delimiter,
     return true;
 }
 
-/* "PATCH http://host/account/T(...) HTTP/1.1": the path without the account
- * is what is named; a query is passed over. */
+/* Reads a line such as "PATCH http://host/account/T(...) HTTP/1.1". The path
+ * after the account becomes the target; a query is ignored. */
 static bool read_request_line(
     struct part *part, struct slice line, struct http_exchange *exchange)
 {
@@ -157,7 +160,7 @@ static bool read_part(struct transaction *transaction, struct slice text)
     struct part *part = &transaction->parts[transaction->count];
 
     if (transaction->count == MAX_PARTS)
-        return true; /* one too many is enough to refuse */
+        return true; /* the batch is refused even with MAX_PARTS requests */
     read_headers(&text, &outer);
     while (text.len > 0 && (text.at[0] == '\r' || text.at[0] == '\n'))
         (void)take_line(&text);
@@ -190,7 +193,8 @@ static bool read_parts(
     return transaction->count > 0;
 }
 
-/* The one part of the outer level is a changeset, or a Get by itself. */
+/* Reads the batch: its outer level has one part, a changeset or a single
+ * Get. */
 static bool read_batch(struct transaction *transaction)
 {
     struct http_exchange *exchange = transaction->exchange;
@@ -326,7 +330,8 @@ static void add_location(
     buf_add_text(to, ")" CRLF);
 }
 
-/* 201 with the entity, where an insert did not say that it is not wanted. */
+/* Adds the answer to an insert without Prefer: return-no-content: 201 with the
+ * entity. */
 static void add_inserted(
     struct transaction *transaction, size_t index, struct buf *to)
 {
@@ -364,7 +369,7 @@ static void add_done_part(
     buf_add_text(to, CRLF CRLF);
 }
 
-/* A lone Get is answered without the level of the changeset. */
+/* Adds the answer to a single Get, which has no changeset. */
 static void add_get(struct transaction *transaction, struct buf *to)
 {
     const struct target *target = &transaction->parts[0].target;

@@ -3,7 +3,7 @@
  * Entity group transactions: POST /$batch.
  *
  * Source: Table service REST, "Performing entity group transactions"; recorded
- * answers for what comes back.
+ * answers.
  */
 #ifndef TW_AZSIM_BATCH_SERVICE_H
 #define TW_AZSIM_BATCH_SERVICE_H
@@ -14,9 +14,10 @@ struct account;
 struct azsim;
 struct http_exchange;
 
-/* batch_service_answer: with the account's lock held. A refusal of an
- * operation is an answer of its own (FAIL_NONE); what is returned otherwise is
- * the outer answer. */
+/* batch_service_answer: carries out the batch and answers it. Called with the
+ * account's lock held. If an operation is refused, the answer says so and
+ * FAIL_NONE is returned. Any other failure is a refusal of the whole request,
+ * which the caller must answer. */
 enum failure batch_service_answer(struct azsim *azsim, struct account *account,
     struct http_exchange *exchange);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Accounts, names and notes: short lists under one lock an account. */
+/* Accounts, names and notes: short lists, with one lock for each account. */
 #include "tests/azsim/catalog.h"
 
 #include <stdio.h>
@@ -18,7 +18,7 @@ struct place {
     struct slice name;
     char stored[CATALOG_NAME_BYTES];
     bool deleted;
-    int64_t locked_until_ticks; /* when deleted */
+    int64_t locked_until_ticks; /* if deleted: when the name becomes free */
     struct slice metadata;
 };
 
@@ -26,11 +26,11 @@ struct account {
     struct account *next;
     char *name;
     struct store *store;
-    bool shared;                /* the store is a file of others too */
-    struct platform_mutex lock; /* guards all below */
+    bool shared; /* the store is a file that other processes use too */
+    struct platform_mutex lock; /* guards all members below */
     struct place *places;
     struct note *notes;
-    unsigned made; /* stored names given so far */
+    unsigned made; /* number of names given in the store so far */
 };
 
 struct catalog {
@@ -151,7 +151,7 @@ void catalog_unlock(struct account *account)
 
 /* ---- places ---- */
 
-/* Names of tables are one in any case. */
+/* Compares without regard to case, as the service does for names of tables. */
 static bool is_called(
     const struct place *place, enum service service, struct slice name)
 {
@@ -229,7 +229,7 @@ enum failure catalog_delete(struct account *account, enum service service,
 {
     struct place *place = living(account, service, name);
 
-    /* Of a missing table it says this, not TableNotFound. */
+    /* for a missing table the service says this, not TableNotFound */
     if (place == NULL)
         return service == SERVICE_QUEUE ? FAIL_QUEUE_MISSING
                                         : FAIL_RESOURCE_MISSING;

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The accounts, each with an embedded store in memory, and what that store
- * does not know: names that are being deleted, a queue's metadata, a message's
- * end and changed text. A table or queue has a name of its own in the store,
- * so that a deleted one is gone at once and its name can come back empty.
+ * The accounts. Each has an embedded store in memory. The catalog also keeps
+ * what that store cannot keep: names that are being deleted, the metadata of
+ * queues, and the expiry and the changed text of messages. In the store each
+ * table and queue gets a name of its own. So a deleted table is gone at once,
+ * and its name can come back with an empty table.
  *
- * Or one embedded store in a file, for all accounts, that a worker has open
- * too: its tables go by their own names, and creating one finds it.
+ * Or all accounts share one embedded store in a file, which a worker has open
+ * too. There the tables have their own names, and a table that is created may
+ * exist already.
  */
 #ifndef TW_AZSIM_CATALOG_H
 #define TW_AZSIM_CATALOG_H
@@ -26,61 +28,66 @@ struct catalog;
 struct account; /* lives as long as its catalog */
 struct store;
 
-/* catalog_new: file: of the embedded store, kept by reference; NULL: in memory.
- * Owned. */
+/* catalog_new: file: the file of the embedded store, borrowed; NULL: stores in
+ * memory. Owned by the caller. */
 struct catalog *catalog_new(const char *file);
 void catalog_free(struct catalog *catalog);
 
-/* catalog_account: the one of that name, made when it is first asked for;
- * NULL: that is no name of an account. Any thread. */
+/* catalog_account: returns the account with this name, and makes it at the
+ * first call. NULL: no account can have this name. Any thread may call it. */
 struct account *catalog_account(struct catalog *catalog, struct slice name);
 
-/* catalog_store: what its tables and queues are stored in. Borrowed. */
+/* catalog_store: returns the store of the account's tables and queues.
+ * Borrowed. */
 struct store *catalog_store(struct account *account);
 
-/* catalog_lock: whoever changes something holds this while it does and while
- * it is written into the journal, so that both have one order. All functions
- * below are called with it held. */
+/* catalog_lock: a caller that changes something holds this lock until the
+ * change is also in the journal, so that the journal has the order of the
+ * changes. All functions below are called with the lock held. */
 void catalog_lock(struct account *account);
 void catalog_unlock(struct account *account);
 
-/* catalog_create: metadata: of a queue, as one text. FAIL_NONE: made anew.
- * FAIL_TABLE_EXISTS, FAIL_QUEUE_EXISTS, FAIL_TABLE_DELETED,
- * FAIL_QUEUE_DELETED: not. */
+/* catalog_create: creates a table or queue. metadata: of a queue, as one text.
+ * FAIL_NONE: it was created. FAIL_TABLE_EXISTS, FAIL_QUEUE_EXISTS: it exists.
+ * FAIL_TABLE_DELETED, FAIL_QUEUE_DELETED: it is being deleted. */
 enum failure catalog_create(struct account *account, enum service service,
     struct slice name, struct slice metadata);
 
-/* catalog_delete: the name stays locked until then. */
+/* catalog_delete: deletes a table or queue. Its name cannot be used again
+ * before until_ticks. */
 enum failure catalog_delete(struct account *account, enum service service,
     struct slice name, int64_t until_ticks);
 
-/* catalog_find: its name in the store. FAIL_TABLE_MISSING,
- * FAIL_QUEUE_MISSING. */
+/* catalog_find: writes the table's or queue's name in the store to ret.
+ * FAIL_TABLE_MISSING, FAIL_QUEUE_MISSING: it does not exist. */
 enum failure catalog_find(struct account *account, enum service service,
     struct slice name, char ret[CATALOG_NAME_BYTES]);
 
-/* catalog_clear: a queue without its messages. */
+/* catalog_clear: deletes the messages of a queue. */
 enum failure catalog_clear(struct account *account, struct slice queue);
 
-/* catalog_metadata: of a queue that exists; borrowed until it is set. */
+/* catalog_metadata: returns the metadata of a queue, which must exist. Borrowed
+ * until the metadata is set. */
 struct slice catalog_metadata(struct account *account, struct slice queue);
 void catalog_set_metadata(
     struct account *account, struct slice queue, struct slice metadata);
 
-/* catalog_list: the names, in order; they live in arena. Returns how many. */
+/* catalog_list: returns the number of tables or queues, and their names in
+ * order; the names live in arena. */
 size_t catalog_list(struct account *account, enum service service,
     struct arena *arena, struct slice **ret);
 
-/* What is noted of a message beside the store. */
+/* What the catalog keeps of a message beside the store. */
 struct note {
     struct note *next;
     struct slice id;
     int64_t expires_ticks;
     bool has_text;
-    struct slice text; /* instead of the stored one */
+    struct slice text; /* replaces the text in the store */
 };
 
-/* catalog_note: that of a message, made where create and there is none. */
+/* catalog_note: returns the note of a message; NULL: it has none. If create is
+ * true, a missing note is made. */
 struct note *catalog_note(
     struct account *account, struct slice id, bool create);
 void catalog_set_text(struct note *note, struct slice text);

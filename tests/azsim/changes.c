@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* From requests to operations of the store, and its outcomes to refusals. */
+/* Makes operations of the store from requests, and refusals from the store's
+ * outcomes. */
 #include "tests/azsim/changes.h"
 
 #include <string.h>
@@ -28,7 +29,7 @@ static bool has_member(struct slice body, const char *name)
     return found;
 }
 
-/* The type in "name@odata.type"; empty: it has none. */
+/* Returns the type in "name@odata.type"; empty: there is no such member. */
 static struct slice annotation_of(
     const struct json_members *members, struct slice name, struct arena *arena)
 {
@@ -40,8 +41,9 @@ static struct slice annotation_of(
     return json_member_text(&members->list[at], arena);
 }
 
-/* Is it a value that SDKs put into quotes where its type stands beside it?
- * Those of NaN and the infinities stay. text: of a string. */
+/* Returns whether text, which came as a string, stands for a value of this
+ * type: SDKs put such values into quotes and name the type beside them. NaN and
+ * the infinities stay strings. */
 static bool is_quoted(struct slice text, struct slice type)
 {
     int64_t integer;
@@ -55,7 +57,7 @@ static bool is_quoted(struct slice text, struct slice type)
            (slice_is(text, "true") || slice_is(text, "false"));
 }
 
-/* The value as it came, or out of its quotes. */
+/* Returns the value as it came, or without its quotes if is_quoted(). */
 static struct slice value_of(
     const struct json_members *members, size_t index, struct arena *arena)
 {
@@ -70,7 +72,7 @@ static struct slice value_of(
                : member->raw;
 }
 
-/* The same object with such values out of their quotes. */
+/* Returns the same object with the quotes removed where is_quoted(). */
 static struct slice unquoted(struct slice body, struct arena *arena)
 {
     struct json_members members;
@@ -108,7 +110,8 @@ static enum failure check_values(const struct entity *entity)
     return FAIL_NONE;
 }
 
-/* entity_check says no more than "too large": one value, or all together? */
+/* Returns which refusal the service gives: one value is too large, or the whole
+ * entity. entity_check() does not tell them apart. */
 static enum failure why_too_large(const struct entity *entity)
 {
     struct entity one = *entity;
@@ -167,7 +170,8 @@ struct applying {
     struct operation *operations;
 };
 
-/* What is stored, for * and for upserts; NULL: nothing. */
+/* Returns the ETag of the stored entity, for If-Match: * and for upserts; NULL:
+ * there is no such entity. */
 static const char *stored_etag(
     const struct applying *applying, const struct entity *entity)
 {
@@ -213,7 +217,7 @@ static enum failure make_operation(const struct applying *applying,
         return FAIL_NONE;
     if (request->if_match.at != NULL || ret->type == OPERATION_DELETE)
         return FAIL_RESOURCE_MISSING;
-    ret->type = OPERATION_INSERT; /* an upsert of what is not there */
+    ret->type = OPERATION_INSERT; /* the entity does not exist */
     return FAIL_NONE;
 }
 

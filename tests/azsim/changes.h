@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Changes of entities as the service knows them, with upserts and If-Match: *,
- * carried out on a store that takes nothing without an ETag.
+ * Changes of entities as the service offers them, with upserts and If-Match: *.
+ * They are carried out on a store that needs the ETag for every change of an
+ * entity.
  */
 #ifndef TW_AZSIM_CHANGES_H
 #define TW_AZSIM_CHANGES_H
@@ -16,20 +17,23 @@
 
 struct change_request {
     const char *method; /* POST, PUT, PATCH, MERGE, DELETE              */
-    bool keys_in_url;   /* then entity has them; else the body has      */
+    bool keys_in_url;   /* true: the keys are in entity; false: they are in the
+                           body */
     struct entity entity;
     struct slice body;     /* JSON                                         */
-    struct slice if_match; /* .at NULL: none; "*"; or the service's ETag   */
+    struct slice if_match; /* .at NULL: no header; "*"; or the service's ETag */
 };
 
-/* changes_read: from the body into entity; everything lives in arena. */
+/* changes_read: reads the body into request->entity; all of it lives in
+ * arena. */
 enum failure changes_read(struct change_request *request, struct arena *arena);
 
 /*
- * changes_apply: all or nothing. requests: read, of one table (its name in the
- * store) and one PartitionKey. ret_etags: the service's form, "" after a
- * delete. *ret_failed: the operation that stood in the way. The caller sees to
- * it that nobody else changes the store meanwhile.
+ * changes_apply: carries out all requests, or none. The requests were read with
+ * changes_read(), and are all for one table (its name in the store) and one
+ * PartitionKey. ret_etags: in the service's form; "" after a delete.
+ * *ret_failed: the operation that was refused. The caller makes sure that
+ * nothing else changes the store meanwhile.
  */
 enum failure changes_apply(struct store *store, const char *table,
     struct change_request *requests, size_t count, struct arena *arena,

@@ -43,7 +43,8 @@ static int64_t *knob_at(struct knobs *knobs, size_t index)
     return (int64_t *)(void *)((char *)knobs + KNOBS[index].offset);
 }
 
-/* False: no setting of that name takes that value. */
+/* Sets one setting. False: there is no setting with this name, or it does not
+ * take this value. */
 static bool turn_knob(
     struct knobs *knobs, struct slice name, const struct json *value)
 {

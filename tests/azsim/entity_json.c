@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Writing entities for an answer, and ETags in the service's form. */
+/* Writes entities for an answer, and ETags in the service's form. */
 #include "tests/azsim/entity_json.h"
 
 #include <inttypes.h>
@@ -11,7 +11,8 @@
 #include "worker/base/text.h"
 #include "worker/store/entity.h"
 
-/* 2020-01-01: an ETag of the store is a number of ticks after it. */
+/* 2020-01-01. The number in an ETag of the store is written as a time, as this
+ * number of ticks after it. */
 #define ETAG_EPOCH_TICKS INT64_C(637134336000000000)
 
 /* ---- ETags ---- */
@@ -59,7 +60,7 @@ static void add_unit(struct buf *to, uint32_t unit)
     buf_add_format(to, "\\u%04x", unit);
 }
 
-/* A JSON value, what is not ASCII in it escaped. */
+/* Adds a JSON value with all characters escaped that are not ASCII. */
 static void add_escaped(struct buf *to, struct slice json)
 {
     size_t len;
@@ -88,7 +89,7 @@ void entity_json_add_text(struct buf *to, struct slice text)
     buf_done(&json);
 }
 
-/* "name": and before it the comma that it needs. */
+/* Adds "name": with a comma before it if it needs one. */
 static void add_name(struct buf *to, struct slice name)
 {
     if (to->at[to->len - 1] != '{')
@@ -103,7 +104,8 @@ static void add_member(struct buf *to, const char *name, struct slice text)
     entity_json_add_text(to, text);
 }
 
-/* "2024-01-01T00:00:00.1200000Z" without the zeros at its end. */
+/* Adds a time such as "2024-01-01T00:00:00.1200000Z" without the zeros at the
+ * end of its fraction. */
 static void add_time(struct buf *to, struct slice text)
 {
     struct slice digits = text;
@@ -120,7 +122,7 @@ static void add_time(struct buf *to, struct slice text)
     }
 }
 
-/* A Double always shows that it is one. */
+/* Adds a Double so that it cannot be taken for an integer. */
 static void add_double(struct buf *to, struct slice json)
 {
     bool whole = json.at[0] != '"';

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Requests and answers: looking things up, and saying no. */
+/* Requests and answers: reads fields and parameters, and writes refusals. */
 #include "tests/azsim/exchange.h"
 
 #include <stdarg.h>
@@ -29,7 +29,7 @@ static struct slice cut(struct slice *rest, char separator)
     return part;
 }
 
-/* As in forms: a + is a blank. */
+/* Decodes %XX. form: a + is a blank, as in forms. */
 static struct slice decode(struct arena *arena, struct slice text, bool form)
 {
     struct slice decoded = text;
@@ -198,14 +198,16 @@ void exchange_add_error(const struct http_exchange *exchange,
     arena_done(&arena);
 }
 
-/* Of the table service only these come with the code as a header. */
+/* Returns whether the answer has the header x-ms-error-code. The table service
+ * sends it only with this failure. */
 static bool has_code_field(const struct http_exchange *exchange)
 {
     return exchange->service == SERVICE_QUEUE ||
            exchange->failure == FAIL_AUTHENTICATION;
 }
 
-/* In XML, as a queue answers, and a table whoever takes no JSON. */
+/* Adds the error as XML: for queues, and for requests to tables that do not
+ * accept JSON. */
 static void add_xml_error(struct http_exchange *exchange, const char *element)
 {
     bool small = element[0] == 'e';

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* One request to a service and its answer, apart from any HTTP library. */
+/* One request to a service and its answer, independent of any HTTP library. */
 #ifndef TW_AZSIM_EXCHANGE_H
 #define TW_AZSIM_EXCHANGE_H
 
@@ -29,11 +29,11 @@ struct pairs {
 enum service { SERVICE_TABLE, SERVICE_QUEUE };
 
 struct http_exchange {
-    struct arena arena; /* all slices live here */
+    struct arena arena; /* all slices live in it */
 
     enum service service;
-    unsigned worker;        /* which pair of ports it came to, from 0       */
-    bool stuck;             /* before it arrived: see enum gate             */
+    unsigned worker;        /* pair of ports at which it arrived, from 0 */
+    bool stuck;             /* held as if it had not arrived yet: GATE_STUCK */
     int64_t arrived_us;     /* CLOCK_MONOTONIC, at its first bytes          */
     const char *method;     /* as sent                                      */
     struct slice path;      /* as sent: percent-encoded, account first      */
@@ -42,48 +42,53 @@ struct http_exchange {
     struct pairs arguments; /* of the query, decoded                        */
     struct buf body;
     struct slice account; /* the path's first part, decoded */
-    struct slice rest;    /* of the path, still encoded; begins with / or is
-                             empty */
+    struct slice rest; /* the path after the account, still encoded; begins with
+                          / or is empty */
 
     int status; /* of the answer */
     struct pairs fields;
     struct buf answer;
     enum failure failure;
-    int64_t effected_us; /* when it was carried out; 0: it was not         */
-    bool changed;        /* it did change what is stored                   */
-    struct slice target; /* table or queue it was about, or empty          */
-    unsigned operations, deletes; /* on entities */
+    int64_t effected_us;          /* when it was carried out; 0: it was not */
+    bool changed;                 /* it changed what is stored */
+    struct slice target;          /* name of its table or queue, or empty */
+    unsigned operations, deletes; /* number of operations on entities */
 };
 
-/* exchange_init: uri as in the request line. */
+/* exchange_init: uri is the one in the request line. */
 void exchange_init(
     struct http_exchange *exchange, enum service service, struct slice uri);
 void exchange_done(struct http_exchange *exchange);
 
-/* exchange_header: a request's header in any case; .at NULL: none. */
+/* exchange_header: returns a header of the request, with its name in any case;
+ * .at NULL: there is no such header. */
 struct slice exchange_header(
     const struct http_exchange *exchange, const char *name);
 
-/* exchange_argument: a parameter of the query; .at NULL: none. */
+/* exchange_argument: returns a parameter of the query; .at NULL: there is no
+ * such parameter. */
 struct slice exchange_argument(
     const struct http_exchange *exchange, const char *name);
 
-/* exchange_integer: the same as a number; otherwise where there is none.
- * False: it is no number or out of range. */
+/* exchange_integer: returns a parameter of the query as a number, or
+ * `otherwise` if there is no such parameter. False: it is no number or out of
+ * range. */
 bool exchange_integer(const struct http_exchange *exchange, const char *name,
     int64_t otherwise, int64_t min, int64_t max, int64_t *ret);
 
-/* exchange_field: set a header of the answer. */
+/* exchange_field: sets a header of the answer. */
 void exchange_field(struct http_exchange *exchange, const char *name,
     const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* exchange_id: the request's x-ms-request-id. */
+/* exchange_id: returns the x-ms-request-id of the request. */
 struct slice exchange_id(const struct http_exchange *exchange);
 
-/* exchange_fail: answer with this refusal, in the service's own form. */
+/* exchange_fail: makes the answer a refusal with this failure, in the service's
+ * form. */
 void exchange_fail(struct http_exchange *exchange, enum failure failure);
 
-/* exchange_add_error: add the JSON of a refusal; index -1: no "N:". */
+/* exchange_add_error: adds the JSON of a refusal. index: the number of the
+ * operation, written as "N:"; -1: none. */
 void exchange_add_error(const struct http_exchange *exchange,
     enum failure failure, int index, struct buf *to);
 

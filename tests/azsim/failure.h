@@ -49,10 +49,10 @@ struct failure_text {
     const char *code, *message;
 };
 
-/* failure_text: of any failure but FAIL_NONE. Static. */
+/* failure_text: returns the text of any failure but FAIL_NONE. Static. */
 const struct failure_text *failure_text(enum failure failure);
 
-/* failure_reason: the words behind a status in a status line. Static. */
+/* failure_reason: returns the reason phrase of an HTTP status. Static. */
 const char *failure_reason(int status);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Heads by their empty line, bodies by length or by chunks. */
+/* Finds the end of an HTTP message: the head ends at an empty line, the body by
+ * its length or its chunks. */
 #include "tests/azsim/frame.h"
 
 #include <errno.h>
@@ -12,7 +13,7 @@
 
 #define PIECE_BYTES 65536
 
-/* More bytes from the other side. */
+/* Receives more bytes. */
 static bool receive(struct stream *stream)
 {
     char piece[PIECE_BYTES];
@@ -27,7 +28,7 @@ static bool receive(struct stream *stream)
     return !stream->in.overflow;
 }
 
-/* Until there are so many bytes. */
+/* Receives until `bytes` bytes are there. */
 static bool want(struct stream *stream, size_t bytes)
 {
     while (stream->in.len < bytes)
@@ -36,7 +37,7 @@ static bool want(struct stream *stream, size_t bytes)
     return true;
 }
 
-/* Where text ends that comes after from; 0: nowhere. */
+/* Returns where the first `text` after `from` ends; 0: it is not there. */
 static size_t end_of(const struct buf *buf, size_t from, const char *text)
 {
     const char *at = buf->len > from ? memmem(buf->at + from, buf->len - from,
@@ -79,7 +80,8 @@ static struct slice field_of(struct slice head, const char *name)
     return (struct slice){NULL, 0};
 }
 
-/* Chunks, each with its length in a line, as far as the one of length 0. */
+/* Receives all chunks, each with its length in a line, up to the chunk of
+ * length 0. */
 static bool want_chunks(struct stream *stream, size_t *end)
 {
     for (;;) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Whole HTTP messages from a socket: where one ends is all that is read. */
+/* Reads whole HTTP messages from a socket. It looks at a message only to find
+ * its end. */
 #ifndef TW_AZSIM_FRAME_H
 #define TW_AZSIM_FRAME_H
 
@@ -9,20 +10,22 @@
 #include "worker/base/buf.h"
 #include "worker/base/slice.h"
 
-/* What came from one side and was not yet used. */
+/* What was received from one side and is not used yet. */
 struct stream {
-    int socket; /* -1: none */
+    int socket; /* -1: not connected */
     struct buf in;
 };
 
 /*
- * frame_read: the next message into ret, heads and all: with a Content-Length,
- * in chunks, or without a body. answer: an answer to that method, which has
- * none after HEAD, 204 and 304. False: the other side closed, or it is none.
+ * frame_read: reads the next message into ret, with its head. It has a
+ * Content-Length, chunks or no body. answer_to: NULL: the message is a request;
+ * else it is the answer to a request with this method: after HEAD, and with
+ * status 204 or 304, it has no body. False: the other side has closed, or this
+ * is no HTTP message.
  */
 bool frame_read(struct stream *stream, const char *answer_to, struct buf *ret);
 
-/* frame_send: all of it. False: the other side is gone. */
+/* frame_send: sends all bytes. False: the other side has closed. */
 bool frame_send(int socket, struct slice bytes);
 
 #endif

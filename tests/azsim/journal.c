@@ -14,7 +14,7 @@
 #define PATH_MAX_BYTES 300
 
 struct journal {
-    struct platform_mutex lock; /* guards all below */
+    struct platform_mutex lock; /* guards all members below */
     char **lines;
     size_t count, room;
     int64_t first; /* number of lines[0] */
@@ -46,7 +46,7 @@ void journal_free(struct journal *journal)
     mem_free(journal);
 }
 
-/* The text behind "Owner":" in the body, as far as its closing quote. */
+/* Returns the text between "Owner":" in the body and the next quote. */
 static struct slice find_owner(const struct http_exchange *exchange)
 {
     static const char name[] = "\"Owner\":\"";

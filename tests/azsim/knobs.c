@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Settings under one lock, and threads that wait for them. */
+/* The settings, with one lock, and the threads that wait at the gates. */
 #include "tests/azsim/knobs.h"
 
 #include <time.h>
@@ -7,13 +7,13 @@
 #include "worker/base/mem.h"
 #include "worker/base/platform.h"
 
-/* The service refuses a date that is further off. */
+/* The service refuses a request whose date differs more from its own. */
 #define SKEW_S 900
-/* Half of the refusals say when to come again. */
+/* Of 1000 refusals, the number with a Retry-After. */
 #define HINT_SHARE 500
 
 struct gates {
-    struct platform_mutex lock; /* guards all below */
+    struct platform_mutex lock; /* guards all members below */
     struct platform_cond opened;
     struct knobs knobs;
     uint64_t state; /* of the generator */
@@ -62,7 +62,7 @@ void gates_turn(struct gates *gates, const struct knobs *knobs)
 
 /* ---- drawing ---- */
 
-/* splitmix64; with the lock held. */
+/* Returns the next number of splitmix64. Called with the lock held. */
 static uint64_t draw(struct gates *gates)
 {
     uint64_t z = gates->state += 0x9e3779b97f4a7c15u;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A bucket a name, which fills with time up to one second's worth. */
+/* A bucket for each name. It fills at the rate of the limit, up to the entities
+ * of one second. */
 #include "tests/azsim/limits.h"
 
 #include "worker/base/hash.h"
@@ -12,7 +13,8 @@ struct bucket {
     struct bucket *next;
     struct slice name;
     int64_t filled_ms;
-    int64_t milli; /* thousandths of an entity; below 0: in debt */
+    int64_t milli; /* thousandths of an entity; below 0: more were taken than
+                      were there */
 };
 
 struct limits {
@@ -47,7 +49,7 @@ static struct bucket **chain_of(struct limits *limits, struct slice name)
     return &limits->chains[hash_slice(HASH_BEGIN, name) % CHAINS];
 }
 
-/* With the lock held. */
+/* Returns the bucket with this name. Called with the lock held. */
 static struct bucket *bucket_of(
     struct limits *limits, struct slice name, int64_t per_s)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The published limits: so many entities a second for an account and for each
- * of its partitions, by the server's clock.
+ * The published limits: how many entities an account and each of its partitions
+ * may serve in a second, by the server's clock.
  *
  * Source: "Scalability and performance targets for Table storage".
  */
@@ -19,9 +19,10 @@ struct limits *limits_new(void); /* owned */
 void limits_free(struct limits *limits);
 
 /*
- * limits_take: may so many entities be served now? name: an account, or an
- * account, a table and a PartitionKey in one. per_s 0: always. A second's worth
- * may come at once. Any thread.
+ * limits_take: returns whether `entities` entities may be served now, and
+ * counts them. name: an account, or an account, a table and a PartitionKey in
+ * one text. per_s: the limit; 0: no limit. The entities of one second may come
+ * all at once. Any thread may call it.
  */
 bool limits_take(
     struct limits *limits, struct slice name, int64_t entities, int64_t per_s);

@@ -6,17 +6,17 @@
  *   azsim [--key BASE64] [--second-key BASE64] [--workers N] [--clock FILE]
  *       [--file DB]
  *
- * Every account has the key (that of the emulators' well-known account unless
- * told otherwise), and a second one (the same unless told otherwise). For each
- * worker there is a pair of ports, which is how the log tells them apart; all
- * pairs serve the same accounts. --clock: a file as
- * tests/support/bent_platform.h has it. --file: an embedded store that others
- * have open too, instead of stores in memory: a front end to it that speaks the
- * service's protocol. Prints one line a worker,
+ * --key: the key of every account; without it, the key of the emulator's
+ * well-known account. --second-key: a second key of every account; without it,
+ * the same key. For each worker there is a pair of ports, so that the log can
+ * tell the workers apart; all pairs serve the same accounts. --clock: a file
+ * with the struct of tests/support/bent_platform.h. --file: an embedded store
+ * that other processes have open too, in place of stores in memory. Prints one
+ * line for each worker,
  *
  *   worker 0: table 40001, queue 40002
  *
- * then "ready", and ends when its standard input does.
+ * then "ready". Ends at the end of its standard input.
  */
 #include <getopt.h>
 #include <signal.h>

@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * azsim-proxy: stands between a client and a service on loopback, and damages
- * connections as a seed says.
+ * azsim-proxy: a proxy between clients and a service on loopback that damages
+ * connections, as a seed decides.
  *
  *   azsim-proxy --to PORT [--to PORT ...]
  *
- * Prints "port 40003 for 40001" for each, then "ready"; ends when its standard
- * input does. Steered by HTTP on any of its ports:
+ * Prints "port 40003 for 40001" for each, then "ready". Ends at the end of its
+ * standard input. It is controlled by HTTP on any of its ports:
  *
  *   POST /azsim-proxy/control  {"seed":1,"reset_before":100,"nth":17,
  *                               "nth_fault":3,...}
  *   GET  /azsim-proxy/counts   {"requests":123,"reset_before":12,...}
  *
- * A fault's setting is its share of 1000 requests. nth: that request, counted
- * from the last setting of nth, meets fault nth_fault (their order below, from
- * 0). Whether the n-th request meets a fault depends on seed and n alone.
+ * The setting of a fault is the number of 1000 requests that meet it. nth: the
+ * nth request, counted from the last setting of nth, meets the fault nth_fault
+ * (a number from 0, in the order below). For all other requests, the seed and
+ * the number of the request decide.
  *
- * A connection has a thread of its own, which takes one request after the
- * other through: read it whole, choose, pass it on, read the answer whole.
+ * Each connection has a thread, which handles one request after the other: it
+ * reads the whole request, chooses a fault, passes the request on and reads the
+ * whole answer.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -44,12 +46,13 @@
 #define SLOW_PIECES 8
 
 enum fault {
-    RESET_BEFORE, /* the request never arrives                            */
-    RESET_AFTER,  /* it is carried out, no byte of the answer comes       */
+    RESET_BEFORE, /* the request does not reach the service */
+    RESET_AFTER,  /* the request is carried out, but no byte of the answer is
+                     sent */
     HALF,         /* half of the answer, then the connection ends         */
-    SLOW,         /* the answer in pieces, slow_ms in all                 */
-    TWICE,        /* the answer, and the same bytes once more             */
-    GARBAGE,      /* something else in its place                          */
+    SLOW,         /* the answer in pieces, in slow_ms in total */
+    TWICE,        /* the answer twice */
+    GARBAGE,      /* other bytes in place of the answer */
     FAULTS,
     NO_FAULT = FAULTS,
 };
@@ -67,11 +70,11 @@ struct passage {
     struct stream client, service;
     struct buf request, answer;
     char method[16];
-    uint64_t drawn; /* what is random about the request in hand */
+    uint64_t drawn; /* random number of the present request */
 };
 
 static struct {
-    pthread_mutex_t lock; /* guards all below */
+    pthread_mutex_t lock; /* guards all members below */
     int64_t seed, nth, nth_fault, since_nth, slow_ms;
     int64_t shares[FAULTS], counts[FAULTS];
     int64_t requests;
@@ -89,7 +92,7 @@ static uint64_t mix(uint64_t z)
     return z ^ (z >> 31);
 }
 
-/* With the lock held. */
+/* Chooses the fault. Called with the lock held. */
 static enum fault choose(uint64_t drawn)
 {
     int64_t point = (int64_t)(drawn % 1000);
@@ -174,7 +177,8 @@ static void write_counts(struct buf *to)
     pthread_mutex_unlock(&state.lock);
 }
 
-/* False: the request is not for the console. */
+/* Answers a request to the console. False: the request is not for the
+ * console. */
 static bool answer_console(struct passage *passage)
 {
     struct slice request = buf_slice(&passage->request);
@@ -224,7 +228,8 @@ static void no_delay(int socket)
     (void)setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
 }
 
-/* A kept connection that the service has closed is no use. */
+/* Returns whether the connection can be used again, and was not closed by the
+ * service. */
 static bool is_usable(const struct stream *stream)
 {
     struct pollfd look = {.fd = stream->socket, .events = POLLIN};
@@ -308,7 +313,8 @@ static bool send_twice(struct passage *passage)
     return sent;
 }
 
-/* Bytes that are no HTTP, or an answer that is not the service's. */
+/* Sends bytes that are no HTTP, or an answer that did not come from the
+ * service. */
 static bool send_garbage(struct passage *passage)
 {
     char bytes[64];
@@ -337,7 +343,7 @@ static bool send_nothing(struct passage *passage)
     return false;
 }
 
-/* False: the connection ends. */
+/* Each function sends the answer. False: the connection must be closed. */
 static bool (*const ANSWERS[])(struct passage *passage) = {
     [RESET_BEFORE] = send_nothing,
     [RESET_AFTER] = send_nothing,

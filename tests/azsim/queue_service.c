@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Queues and their messages. Metadata, ends and changed texts are kept beside
- * the store (catalog.h).
+ * Queues and their messages. The catalog (catalog.h) keeps metadata, expiry
+ * times and changed texts.
  *
  * Source: Queue service REST; recorded answers.
  */
@@ -28,7 +28,8 @@
 #define TTL_DEFAULT_S 604800
 #define LIST_MAX 5000
 
-/* A pop receipt: these bytes, and the store's number mixed up. */
+/* A pop receipt: these bytes, and the number in the store's pop receipt,
+ * scrambled. */
 #define RECEIPT_BYTES 20
 static const unsigned char RECEIPT_HEAD[12] = {2, 0, 0, 0, 3};
 #define RECEIPT_MIX UINT64_C(0xfbefbe01d5a3c7ff)
@@ -37,8 +38,8 @@ struct visit {
     struct azsim *azsim;
     struct account *account;
     struct http_exchange *exchange;
-    struct slice queue, id; /* .at NULL: not named */
-    bool messages;          /* /queue/messages */
+    struct slice queue, id; /* .at NULL: not in the path */
+    bool messages;          /* the path is /queue/messages */
     char stored[CATALOG_NAME_BYTES];
 };
 
@@ -142,7 +143,8 @@ static void ignore_error(void *context, const char *format, ...)
 {
 }
 
-/* The text of QueueMessage/MessageText; false: there is none. */
+/* Returns the text of QueueMessage/MessageText. False: there is no such
+ * element. */
 static bool find_text(xmlNode *root, struct arena *arena, struct slice *ret)
 {
     xmlNode *node = root != NULL ? root->children : NULL;
@@ -179,7 +181,7 @@ static enum failure read_text(struct http_exchange *exchange, struct slice *ret)
 
 /* ---- queues ---- */
 
-/* The x-ms-meta-* headers, a line each. */
+/* Returns the x-ms-meta-* headers, each in a line. */
 static struct slice read_metadata(struct http_exchange *exchange)
 {
     struct slice metadata;
@@ -300,7 +302,8 @@ static enum failure list_queues(struct visit *visit)
 
 /* ---- messages ---- */
 
-/* Which of the elements an answer has. */
+/* Which elements the answer has: that of Put Message, Get Messages or Peek
+ * Messages. */
 enum shape { SHAPE_PUT, SHAPE_GET, SHAPE_PEEK };
 
 static void add_message(struct visit *visit, const struct message *message,
@@ -334,7 +337,7 @@ static bool is_expired(struct visit *visit, const struct message *message)
     return note != NULL && note->expires_ticks <= platform_wall_ticks();
 }
 
-/* An expired message is gone once somebody looks. */
+/* Deletes an expired message from the store when a request finds it. */
 static void drop_expired(struct visit *visit, const struct message *message)
 {
     struct exchange store_exchange = {.deadline = NULL};
@@ -399,7 +402,7 @@ static enum failure put_message(struct visit *visit)
     messages_init(&messages);
     if (store_queue_put(catalog_store(visit->account), &store_exchange,
             visit->stored, text, hide_s, &messages) != TW_OK) {
-        failure = FAIL_XML; /* what XML cannot carry */
+        failure = FAIL_XML; /* not allowed in XML */
     } else {
         if (ttl_s > 0)
             catalog_note(visit->account, messages.list[0].id, true)
@@ -513,14 +516,14 @@ static enum failure delete_message(struct visit *visit)
     return FAIL_NONE;
 }
 
-/* ---- which is which ---- */
+/* ---- the choice of the operation ---- */
 
 enum place { PLACE_ACCOUNT, PLACE_QUEUE, PLACE_MESSAGES, PLACE_MESSAGE };
 
 static const struct {
     enum place place;
     const char *method, *comp; /* comp NULL: none */
-    bool anew;                 /* the queue need not exist */
+    bool anew;                 /* the queue need not exist before */
     enum failure (*answer)(struct visit *visit);
 } ROUTES[] = {
     {PLACE_ACCOUNT, "GET", "list", true, list_queues},
@@ -536,7 +539,7 @@ static const struct {
     {PLACE_MESSAGE, "DELETE", NULL, false, delete_message},
 };
 
-/* The path's parts, decoded: /queue/messages/id. */
+/* Reads the decoded parts of the path: /queue/messages/id. */
 static enum place read_place(struct visit *visit)
 {
     struct arena *arena = &visit->exchange->arena;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The queue service: from a request with a good signature to its answer. */
+/* The queue service: answers a request whose signature is right. */
 #ifndef TW_AZSIM_QUEUE_SERVICE_H
 #define TW_AZSIM_QUEUE_SERVICE_H
 
@@ -7,10 +7,11 @@ struct account;
 struct azsim;
 struct http_exchange;
 
-/* queue_service_init: once, before any thread. */
+/* queue_service_init: called once, before any thread exists. */
 void queue_service_init(void);
 
-/* queue_service_answer: with the account's lock held. */
+/* queue_service_answer: carries out a request and answers it. Called with the
+ * account's lock held. */
 void queue_service_answer(struct azsim *azsim, struct account *account,
     struct http_exchange *exchange);
 

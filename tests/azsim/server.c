@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * libmicrohttpd with a thread for each connection. A request is collected
- * whole; then it passes the signature, the gate and the account's lock, under
- * which it is carried out and written into the journal.
+ * The HTTP server: libmicrohttpd with a thread for each connection. A request
+ * is read whole. Then its signature is checked, and it waits at the gate. With
+ * the account's lock held it is carried out and written into the journal.
  */
 #include "tests/azsim/server.h"
 
@@ -25,9 +25,10 @@
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
 
-/* Of one connection; an address may have a filter of some 100 KiB. */
+/* Memory for one connection; a URL may contain a filter of some 100 KiB. */
 #define CONNECTION_BYTES (256 * 1024)
-/* The service gives up on a request after this, or earlier if it says so. */
+/* The service stops a request after this time, or earlier if the request has a
+ * shorter timeout. */
 #define TIMEOUT_MAX_S 30
 
 struct door {
@@ -44,9 +45,10 @@ struct server {
     struct door doors[KNOBS_MAX_WORKERS][2];
 };
 
-/* ---- a request's way ---- */
+/* ---- the steps of a request ---- */
 
-/* Too late by the server's clock? Then it has no effect any more. */
+/* Returns whether the timeout of the request is over, by the server's clock.
+ * Then it is not carried out. */
 static bool is_over(const struct http_exchange *exchange, int64_t arrived_ms)
 {
     int64_t timeout_s;
@@ -199,8 +201,8 @@ static enum MHD_Result send_answer(
     return result;
 }
 
-/* Called once with the headers, then with each piece of the body, then once
- * more. */
+/* libmicrohttpd calls this with the headers, then with each piece of the body,
+ * and then once more at the end. */
 static enum MHD_Result serve(void *arg, struct MHD_Connection *connection,
     const char *url, const char *method, const char *version,
     const char *upload, size_t *upload_bytes, void **state)

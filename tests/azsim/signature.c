@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The strings-to-sign of both services, built from a request as it came. */
+/* Builds the strings-to-sign of both services from a request as it was sent. */
 #include "tests/azsim/signature.h"
 
 #include <stdlib.h>
@@ -56,7 +56,7 @@ static int by_name_and_value(const void *a, const void *b)
     return order != 0 ? order : slice_compare(x->value, y->value);
 }
 
-/* Those whose lower-case name begins with prefix, in order. */
+/* Returns the pairs whose lower-case name begins with prefix, in order. */
 static struct pairs sorted(
     const struct pairs *pairs, const char *prefix, struct arena *arena)
 {
@@ -100,7 +100,7 @@ static void add_path_and_arguments(
     }
 }
 
-/* x-ms-date wins over Date. */
+/* Returns x-ms-date or, if the request has none, Date. */
 static struct slice date_of(const struct http_exchange *exchange)
 {
     struct slice date = exchange_header(exchange, "x-ms-date");

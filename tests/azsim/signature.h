@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Does a request come from who knows the account's key? Written from the
- * service's side and from its documentation, apart from the product's signer.
+ * Checks that a request was signed with the account's key. Written from the
+ * service's documentation; it shares no code with the product's signer.
  *
  * Source: Azure Storage REST, "Authorize with Shared Key".
  */
@@ -14,9 +14,9 @@
 struct crypto_hmac_key;
 struct http_exchange;
 
-/* signature_good: SharedKey or SharedKeyLite over the request as it was sent,
- * by the account in its path, dated within skew_s (0: at any
- * time) of platform_wall_ticks(). */
+/* signature_good: returns whether the request, as it was sent, has a right
+ * SharedKey or SharedKeyLite signature of the account in its path, and a date
+ * that differs at most skew_s from platform_wall_ticks() (0: any date). */
 bool signature_good(const struct http_exchange *exchange,
     const struct crypto_hmac_key *key, int64_t skew_s);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// node smoke.js: the official SDKs against azsim. They know nothing of our
-// codecs: what they can do with it is the proof that it speaks the protocol.
+// node smoke.js: runs the official SDKs against azsim. They share no code with
+// the product: if they work with azsim, it speaks the protocol of Azure.
 //
 // AZSIM: the program; NODE_PATH: where the SDKs are (tests/azsim/run).
 'use strict';
@@ -55,7 +55,7 @@ class Bench {
   }
 }
 
-// refused: promise fails with that status and code.
+// refused: fails unless promise is rejected with this status and code.
 async function refused(status, code, promise) {
   await assert.rejects(promise, (error) => {
     const said = error.details?.odataError?.code ?? error.code ??
@@ -346,8 +346,8 @@ async function queues_come_and_go(bench) {
       service.createQueue('no--name'));
 }
 
-// Goal: more than the limit a second is refused with 503 or 500; the same
-// later passes.
+// Goal: requests over the limit of a second get 503 or 500; the same requests
+// succeed later.
 async function limits_throttle(bench) {
   const table = await bench.new_table('Limits');
   const insert = (batch) => table.submitTransaction(
@@ -363,7 +363,7 @@ async function limits_throttle(bench) {
   await insert('after');
 }
 
-// Goal: the log tells what came, to which port, and what it changed.
+// Goal: the log has each request, its port, and what it changed.
 async function the_log_tells(bench) {
   const table = await bench.new_table('Logged');
   await bench.azsim.control({clear: true});

@@ -27,7 +27,7 @@
 #define SELECT_MAX 255
 #define TABLES_PAGE 1000
 
-/* A request on its way through this file. */
+/* A request while it is carried out. */
 struct visit {
     struct azsim *azsim;
     struct account *account;
@@ -59,7 +59,8 @@ static bool holds(struct slice text, const char *word)
            memmem(text.at, text.len, word, strlen(word)) != NULL;
 }
 
-/* $format wins over Accept. False: it takes no JSON. */
+/* Reads $format or, if there is none, Accept. False: the request does not
+ * accept JSON. */
 static bool read_metadata(
     const struct http_exchange *exchange, enum metadata *ret)
 {
@@ -136,8 +137,9 @@ static enum failure find_table(
 
 /* ---- continuation tokens ---- */
 
-/* The store's token "1!..." as the service's: 1!LENGTH!base64, - for =. mark:
- * what stands before LENGTH, which nobody reads. */
+/* Returns the service's form of a token "1!..." of the store: 1!LENGTH!base64,
+ * with - in place of =. mark: a text before LENGTH, which read_token()
+ * ignores. */
 static struct slice write_token(
     struct arena *arena, struct slice stored, const char *mark)
 {
@@ -183,7 +185,8 @@ static bool read_token(
     return good;
 }
 
-/* Two empty keys stand for the beginning. */
+/* Reads the continuation of a request. Two empty keys stand for the start of
+ * the table. */
 static bool read_continuation(
     struct http_exchange *exchange, struct continuation *ret)
 {
@@ -201,7 +204,8 @@ static bool read_continuation(
     return true;
 }
 
-/* No token is the one that was asked with, also where a page is empty. */
+/* Adds the tokens of the next page. They differ from those in the request even
+ * if the page is empty, because every other token has a mark. */
 static void add_continuation(
     struct http_exchange *exchange, const struct continuation *next)
 {
@@ -231,7 +235,7 @@ static enum failure read_top(struct http_exchange *exchange, unsigned *ret)
     return FAIL_NONE;
 }
 
-/* "a,b,c"; NULL: everything. */
+/* Reads $select, "a,b,c". *ret NULL: all properties. */
 static size_t read_select(struct http_exchange *exchange, struct slice **ret)
 {
     struct slice text = exchange_argument(exchange, "$select");
@@ -254,7 +258,8 @@ static size_t read_select(struct http_exchange *exchange, struct slice **ret)
     return count;
 }
 
-/* How far a 'text' at the start of filter goes, quotes and all; 0: none. */
+/* Returns the length of the 'text' at the start of filter, with its quotes; 0:
+ * there is no such text. */
 static size_t quoted_len(struct slice filter)
 {
     for (size_t i = 1; filter.len > 0 && filter.at[0] == '\''; i++) {
@@ -270,7 +275,7 @@ static size_t quoted_len(struct slice filter)
     return 0;
 }
 
-/* Is there an `or` outside of brackets and texts? */
+/* Returns whether the filter has an `or` outside parentheses and texts. */
 static bool has_open_or(struct slice filter)
 {
     int depth = 0;
@@ -288,7 +293,7 @@ static bool has_open_or(struct slice filter)
     return false;
 }
 
-/* The text between the quotes of the first len bytes of at. */
+/* Returns the text between the quotes in the first len bytes of at. */
 static struct slice unquoted(
     struct http_exchange *exchange, const char *at, size_t len)
 {
@@ -319,8 +324,8 @@ static void narrow(
     }
 }
 
-/* `PartitionKey eq 'x'` and the like at the front of *rest, with ` and ` behind
- * it; both are taken from *rest. False: something else is there. */
+/* Takes a comparison such as `PartitionKey eq 'x'`, and an ` and ` after it,
+ * from the front of *rest. False: *rest does not begin with one. */
 static bool take_bound(struct http_exchange *exchange, struct slice *rest,
     const char *name, struct key_range *range)
 {
@@ -348,9 +353,9 @@ static bool take_bound(struct http_exchange *exchange, struct slice *rest,
 }
 
 /*
- * Bounds of keys at the front of what is joined by `and`: only that range has
- * to be looked at, as in the service. The whole filter is applied to it
- * besides.
+ * Narrows the scan to the range of keys that the first comparisons of its
+ * filter give, if the filter has no `or` outside parentheses. The service does
+ * so, too. The whole filter is applied to the entities of this range.
  */
 static void narrow_by_filter(
     struct http_exchange *exchange, struct scan_request *request)
@@ -383,7 +388,7 @@ static void write_page(
     buf_add_text(to, "]}");
 }
 
-/* A page as the service may give it: with fewer, or with none at all. */
+/* Lets some pages have fewer entities than requested, as the service may do. */
 static void shorten(struct visit *visit, struct scan_request *request)
 {
     struct knobs knobs = gates_knobs(visit->azsim->gates);
@@ -514,7 +519,7 @@ static enum failure get_entity(struct visit *visit)
     return FAIL_NONE;
 }
 
-/* 201 with the entity, or 204 where it is not wanted back. */
+/* Answers 201 with the entity, or 204 if the request does not want it. */
 static enum failure answer_insert(
     struct visit *visit, const struct change_request *request)
 {
@@ -638,7 +643,8 @@ static enum failure delete_table(struct visit *visit)
     return failure;
 }
 
-/* The filter sees one property, TableName. */
+/* Returns whether the filter is true for a table. Its only property is
+ * TableName. */
 static bool table_matches(
     const struct filter *filter, struct arena *arena, struct slice name)
 {
@@ -693,7 +699,7 @@ static enum failure list_tables(struct visit *visit)
     return FAIL_NONE;
 }
 
-/* ---- which is which ---- */
+/* ---- the choice of the operation ---- */
 
 static enum failure answer_batch(struct visit *visit)
 {

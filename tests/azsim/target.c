@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Paths: a name, and perhaps keys in brackets with their quotes doubled. */
+/* Reads paths: a name, and keys in parentheses, with quotes in them doubled. */
 #include "tests/azsim/target.h"
 
 #include "worker/base/text.h"
@@ -16,7 +16,7 @@ static bool take(struct slice *rest, const char *text)
     return true;
 }
 
-/* 'it''s', as far as the quote that is not doubled. */
+/* Reads a text such as 'it''s', up to the quote that is not doubled. */
 static bool take_quoted(
     struct slice *rest, struct arena *arena, struct slice *ret)
 {
