@@ -15,11 +15,11 @@
 struct knobs {
     int64_t seed;            /* of all random decisions */
     int64_t latency_ms;      /* shortest wait before a request is carried out */
-    int64_t latency_more_ms; /* largest random addition to latency_ms */
+    int64_t latency_more_ms; /* maximum random addition to latency_ms */
     int64_t slow_worker; /* -1: answer_ms is for all workers; else only for this
                             worker */
-    int64_t skew_s;    /* most that a request's date may differ; 0: any date */
-    int64_t answer_ms; /* wait before the answer of a request is sent */
+    int64_t skew_s;      /* maximum error of a request's date; 0: any date */
+    int64_t answer_ms;   /* wait before the answer of a request is sent */
     int64_t account_limit;   /* entities/s, 0: none (the service: 20,000)   */
     int64_t partition_limit; /* entities/s, 0: none (the service: 2,000)    */
     int64_t busy_share;      /* get 503 or 500, whatever the limits are */

@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Every allocation fails in turn: ours, and those of every library and of the
- * C library, through the one seam of worker/base/mem.h.
+ * Makes each allocation fail in turn: those of the program, of every library
+ * and of the C library, which all go through worker/base/mem.h.
  *
  *   allocations SHARE [SCENE [N]]     scenes; every SHARE-th allocation
  *   allocations SHARE PROGRAM ...     unit test programs (a name with a /),
- *                                     each a thousand times at most
+ *                                     at most about 1000 trials of each
  *
- * For each n up to the number of a clean run, a child begins in a folder of
- * its own, and its n-th allocation fails. It must end with 75; or, where it
- * needs fewer this time, as the clean run did. Never by a signal, never with
- * another code, never later than a minute. Then the work is finished without
- * failures, its clocks past every lease, and the folder must hold what the
- * clean run left: the same entities, runs, messages and archived lines.
+ * A run without failures counts the allocations. For each n up to this number,
+ * a child starts in a folder of its own, and its n-th allocation fails. The
+ * child must exit with 75 or, if it makes fewer than n allocations this time,
+ * as the run without failures did. It must not end by a signal, with another
+ * code, or after more than a minute. Then the work is finished without
+ * failures, with clocks so far ahead that every lease is over. Now the folder
+ * must contain what the run without failures left: the same entities, runs,
+ * messages and archived lines.
  *
- * Exit 1 where that is not so, and where of all trials of a subject none ended
- * with 75: then nothing was made to fail. 64: there is no such scene. Two
- * streams work side by side.
+ * Exit code 1: a trial failed, or no trial of a subject ended with 75, so that
+ * no allocation failed. 64: there is no such scene. Two processes make the
+ * trials side by side.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -34,32 +36,32 @@
 #include "tests/support/program.h"
 #include "worker/base/mem.h"
 
-#define EXIT_WENT_ON 99 /* a body's: an allocation failed, and it went on */
+#define EXIT_WENT_ON 99 /* of a child: it ignored a failed allocation */
 #define COUNT_ALL (1UL << 40)
-#define PROGRAM_TRIALS 1000 /* of a program that has more allocations */
+#define PROGRAM_TRIALS 1000 /* of a program with more allocations */
 
-/* What both streams add to. */
+/* Counters, shared by both processes. */
 struct tally {
     atomic_ulong failed, ended_75, not_reached, wrong;
 };
 
-/* One subject: a scene, or a program (scene NULL). */
+/* What is examined: a scene, or a program (then scene is NULL). */
 struct subject {
     const char *name;
     const struct scene *scene;
     const char *program;
-    char folder[FOLDER_BYTES]; /* of the subject: template, clean, and one a
-                                  stream */
-    char *state;               /* what the clean run left */
-    unsigned long count;       /* its allocations */
-    struct tally *tally;       /* shared */
+    char folder[FOLDER_BYTES]; /* has the folders template and clean, and one
+                                  for each process */
+    char *state; /* what is in the folder after the run without failures */
+    unsigned long count; /* its allocations in the run without failures */
+    struct tally *tally; /* in shared memory */
 };
 
-/* What a child of a subject does. */
+/* A trial of a subject, for its child. */
 struct trial {
     const struct subject *subject;
-    unsigned long n; /* the allocation that fails; 0: none, they are counted */
-    unsigned long *count; /* shared */
+    unsigned long n;      /* the allocation that fails; 0: only count them */
+    unsigned long *count; /* in shared memory */
 };
 
 /* ---- in the child ---- */
@@ -89,7 +91,7 @@ static int act_program(void *context)
     (void)snprintf(number, sizeof number, "%lu", trial->n);
     if (trial->n > 0)
         setenv(FAIL_AFTER, number, 1);
-    else /* the program works in a folder of its own */
+    else /* the program changes to a folder of its own */
         setenv(FAIL_COUNT, trial_inside(getcwd(here, sizeof here), "count"), 1);
     execl(trial->subject->program, trial->subject->program, (char *)NULL);
     perror(trial->subject->program);
@@ -162,7 +164,8 @@ static void try_one(const void *context, unsigned long n, const char *folder)
 
 /* ---- a subject ---- */
 
-/* Fill the template, do it once without failures, and count. */
+/* Fills the template, and makes a run without failures, which counts the
+ * allocations. */
 static bool begin(struct subject *subject)
 {
     struct trial trial = {.subject = subject};
@@ -199,7 +202,8 @@ static bool begin(struct subject *subject)
     return ready;
 }
 
-/* Did its allocations fail at all? One n alone may be past the last. */
+/* Fails the subject if no trial ended with 75, because then no allocation
+ * failed. */
 static void check_seam(const struct subject *subject)
 {
     struct tally *tally = subject->tally;
@@ -214,7 +218,7 @@ static void check_seam(const struct subject *subject)
 
 static unsigned long long total_failed, total_wrong;
 
-/* n > 0: only that allocation. */
+/* Makes all trials of a subject; n > 0: only that of the n-th allocation. */
 static void examine(struct subject *subject, unsigned long share,
     unsigned long n, unsigned long seed)
 {
@@ -290,7 +294,7 @@ int main(int argc, char **argv)
     return 0;
 #endif
     setenv("FAULTS_AZURE", "AccountName=a;AccountKey=a2V5", 1);
-    /* One root is read as a hundred are, and a hundred times as fast. */
+    /* one certificate is read by the same code as a hundred, and faster */
     setenv("SSL_CERT_FILE", "root.pem", 1);
     setenv("SSL_CERT_DIR", "/var/empty", 1);
     root = getcwd(NULL, 0);

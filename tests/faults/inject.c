@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The shim over SQLite's file system, and the calls of an archive. */
+/* The VFS in front of SQLite's own, and the write() and fsync() of archives. */
 #include "tests/faults/inject.h"
 
 #include <errno.h>
@@ -40,7 +40,7 @@ const char *io_report_text(struct io_report *report)
     return text;
 }
 
-/* Is it this call's turn? */
+/* Counts the call, and returns whether it must fail. */
 static bool fails(enum io_call call)
 {
     unsigned long n;
@@ -63,7 +63,7 @@ static bool fails(enum io_call call)
 /* ---- SQLite's files ---- */
 
 struct shim_file {
-    sqlite3_file base; /* first */
+    sqlite3_file base; /* first member */
     sqlite3_file *inner;
 };
 
@@ -84,7 +84,7 @@ static int shim_read(sqlite3_file *file, void *to, int len, sqlite3_int64 at)
     return inner_of(file)->pMethods->xRead(inner_of(file), to, len, at);
 }
 
-/* What fails half way leaves a half behind. */
+/* A write that fails has written the first half. */
 static int shim_write(
     sqlite3_file *file, const void *from, int len, sqlite3_int64 at)
 {
@@ -125,7 +125,7 @@ static int shim_lock(sqlite3_file *file, int level)
     return inner_of(file)->pMethods->xLock(inner_of(file), level);
 }
 
-/* The lock is gone all the same, as when the kernel fails a fcntl late. */
+/* Unlocks even if the call fails, as when fcntl() of the kernel fails late. */
 static int shim_unlock(sqlite3_file *file, int level)
 {
     int result = inner_of(file)->pMethods->xUnlock(inner_of(file), level);
@@ -181,7 +181,7 @@ static int shim_shm_unmap(sqlite3_file *file, int remove)
     return inner_of(file)->pMethods->xShmUnmap(inner_of(file), remove);
 }
 
-/* Version 2: no memory mapped pages. */
+/* Version 2: without memory-mapped pages. */
 static const sqlite3_io_methods METHODS = {
     .iVersion = 2,
     .xClose = shim_close,
@@ -247,8 +247,8 @@ void io_begin(const struct io_plan *plan, struct io_report *report)
 
     if (!inner)
         abort();
-    /* What is not replaced asks nothing of the object but its app data, which
-     * is the same for all that the unix VFS brings. */
+    /* The methods that are not replaced use only pAppData of the VFS that they
+     * get. It is the same for all VFS objects of the unix VFS. */
     shim = *inner;
     shim.zName = "shim";
     shim.pNext = NULL;
@@ -278,7 +278,7 @@ static bool is_of_archive(int fd)
     return strstr(path, "/archive") != NULL;
 }
 
-/* The program's own, before the C library's. */
+/* These functions replace those of the C library. */
 ssize_t write(int fd, const void *from, size_t len)
 {
     if (the_plan && is_of_archive(fd) && fails(IO_ARCHIVE_WRITE)) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * I/O that fails: every call that SQLite makes to its file system passes a
- * shim over the default VFS, and every write and fsync of an archive passes
- * here too. A plan says which of them fail.
+ * Makes I/O fail. All calls of SQLite to its file system go through a VFS in
+ * front of the default one. The calls write() and fsync() on files of an
+ * archive go through this file, too. A plan says which calls fail.
  */
 #ifndef TW_TESTS_FAULTS_INJECT_H
 #define TW_TESTS_FAULTS_INJECT_H
@@ -32,26 +32,26 @@ enum io_call {
 #define IO_ALL (IO_SET(IO_CALLS) - 1)
 
 struct io_plan {
-    unsigned calls;      /* the set of those that count, and may fail       */
-    unsigned long first; /* the first that fails, from 1; 0: none           */
-    unsigned long count; /* how many fail; 0: all from then on              */
-    bool full;           /* as on a full disk: writes put down one half and
-                            say so; else as a broken disk                   */
+    unsigned calls;      /* the set of calls that are counted and may fail */
+    unsigned long first; /* the first call that fails, from 1; 0: none */
+    unsigned long count; /* how many calls fail; 0: all from the first one on */
+    bool full; /* writes fail as on a full disk (ENOSPC); else as on a broken
+                  disk (EIO) */
 };
 
-/* A plan that lacks its first call alone. */
+/* A plan without its member `first`. */
 struct io_kind {
     const char *name;
     struct io_plan plan;
 };
 
-/* What came of it; in memory shared with the parent. */
+/* The result, in memory shared with the parent. */
 struct io_report {
-    atomic_ulong calls;          /* that count                       */
-    atomic_ulong failed;         /* of these                         */
-    atomic_ulong syncs_failed;   /* of these: fsyncs                 */
-    atomic_ulong archive_failed; /* of these: writes of an archive */
-    atomic_int last;             /* enum io_call of the last that failed */
+    atomic_ulong calls;          /* calls that were counted */
+    atomic_ulong failed;         /* of these, those that failed */
+    atomic_ulong syncs_failed;   /* of the failed calls: fsyncs */
+    atomic_ulong archive_failed; /* of the failed calls: writes of an archive */
+    atomic_int last;             /* enum io_call of the last call that failed */
 };
 
 /* io_begin: from now on, for the life of the process. Before any file is

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Every call to the file system fails in turn: SQLite's, and those of the
- * archive.
+ * Makes each call to the file system fail in turn: the calls of SQLite, and
+ * those for the archive.
  *
  *   io SHARE [SCENE [KIND N]]      every SHARE-th call
  *
- * For each n up to the number of calls in a clean run, a child begins in a
- * folder of its own, and the n-th call fails: alone, or with those that
- * follow; as on a broken disk, or as on a full one, where there is space again
- * after some calls. A worker must go on by itself and finish, another command
- * may end with 69 or 75 and be given again. Where a failed fsync was met, the
- * process must have ended with 75. In the end the folder holds what a clean run
- * leaves, and SQLite finds nothing wrong with the file.
+ * A run without failures counts the calls. For each n up to this number, a
+ * child starts in a folder of its own, and the n-th call fails: alone, or with
+ * some of the calls after it; as on a broken disk, or as on a full disk, which
+ * has space again after some calls. A worker must go on by itself and finish.
+ * Any other command may exit with 69 or 75; then it is run again. After a
+ * failed fsync the process must have ended with 75. In the end the folder must
+ * contain what the run without failures left, and SQLite must find no error in
+ * the file.
  *
- * Exit 1 where that is not so; 64: there is no such scene or kind of failure.
+ * Exit code 1: a trial failed. 64: there is no such scene or kind of failure.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +29,7 @@
 
 #define WRITES (IO_SET(IO_WRITE) | IO_SET(IO_ARCHIVE_WRITE))
 #define SYNCS (IO_SET(IO_SYNC) | IO_SET(IO_ARCHIVE_SYNC))
-/* So many in a row: through a few attempts of whatever is tried again. */
+/* Number of calls that fail in a row: more than a few retries need. */
 #define SOME 40
 
 static const struct io_kind KINDS[] = {
@@ -49,15 +50,15 @@ struct subject {
     const struct scene *scene;
     const struct io_kind *kind;
     char folder[FOLDER_BYTES];
-    char *state;    /* what a clean run left */
-    char *finished; /* ... and what finishes one that was cut off */
+    char *state;    /* what is in the folder after the run without failures */
+    char *finished; /* ... and after scene_finish(), too */
     struct tally *tally;
 };
 
 struct trial {
     const struct subject *subject;
     struct io_plan plan;
-    struct io_report *report; /* shared */
+    struct io_report *report; /* in shared memory */
 };
 
 static unsigned long total_trials, total_wrong;
@@ -73,8 +74,8 @@ static int act(void *context)
     return trial_command(trial->subject->scene->command);
 }
 
-/* A failed write holds a run that archives, and a drain waits for no held
- * run. */
+/* Returns whether the run may wait for its archive, because a write to the
+ * archive has failed. A drain ends without such a run. */
 static bool may_hold(const struct trial *trial)
 {
     return atomic_load(&trial->report->archive_failed) > 0;
@@ -109,7 +110,8 @@ static void show(const struct trial *trial, unsigned long n, const char *log,
     (void)fflush(stdout);
 }
 
-/* What ended as a clean run does has nothing left to do. */
+/* Returns what is wrong, or NULL. If the command ended as without failures, the
+ * folder must be complete; else scene_judge() finishes the work first. */
 static const char *judge(
     const struct trial *trial, const char *folder, int end, char **ret_found)
 {
@@ -156,7 +158,8 @@ static void try_one(const void *context, unsigned long n, const char *folder)
 
 /* ---- a subject ---- */
 
-/* The number of calls of a clean run, whose state is kept; 0: it failed. */
+/* Makes a run without failures, and keeps what is in its folder. Returns the
+ * number of its calls; 0: it failed. */
 static unsigned long begin(struct subject *subject)
 {
     struct trial trial = {.subject = subject, .plan = subject->kind->plan};
@@ -183,7 +186,8 @@ static unsigned long begin(struct subject *subject)
     return count;
 }
 
-/* n > 0: that call alone. */
+/* Makes all trials of a scene and a kind of failure; n > 0: only that of the
+ * n-th call. */
 static void examine(const struct scene *scene, const struct io_kind *kind,
     unsigned long share, unsigned long seed, unsigned long n)
 {
@@ -216,7 +220,8 @@ static void examine(const struct scene *scene, const struct io_kind *kind,
     folder_remove(subject.folder);
 }
 
-/* Ends it where one of them names nothing to be done. NULL: all. */
+/* Ends the process if there is no such scene that writes, or no such kind of
+ * failure. NULL: all of them. */
 static void check_names(const char *scene_name, const char *kind_name)
 {
     const struct scene *scene = scene_name ? scene_named(scene_name) : NULL;

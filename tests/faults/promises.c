@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the embedded store says of each request, while calls to the file system
- * fail, against what its file holds afterwards.
+ * Compares what the embedded store answers to requests, while calls to the file
+ * system fail, with what is in its file afterwards.
  *
  *   promises SHARE
  *
- * For each n up to the calls of a clean run, a child opens a file (a new one;
- * one that has entities) and makes a row of requests; the n-th call fails:
- * alone, with some or with all that follow, as on a broken or a full disk. It
- * keeps what it was told in memory that outlives it, and reads after each
- * write: what was acknowledged is there, what was refused is not. Then the file
- * is opened without failures: the same must hold; of a request that the process
- * did not live to hear of, all or nothing is there; SQLite finds the file
- * whole. A failed fsync must have ended the process with 75.
+ * A run without failures counts the calls. For each n up to this number, a
+ * child opens a file (a new one, or one that has entities already) and makes a
+ * row of requests. The n-th call fails: alone, with some of the next calls or
+ * with all of them, as on a broken or a full disk. The child keeps the answers
+ * in memory that the parent shares. After each write it reads: what was
+ * acknowledged must be there, what was refused must not. Then another child
+ * opens the file without failures: the same must be true. A request whose
+ * answer did not come, because the first child had ended, must be done as a
+ * whole or not at all. SQLite must find no error in the file. After a failed
+ * fsync the process must have ended with 75.
  *
- * Exit 1 where that is not so.
+ * Exit code 1: a trial failed.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,26 +31,26 @@
 #include "worker/store/embedded/embedded.h"
 #include "worker/store/store.h"
 
-#define EXIT_LIED 98 /* a child's: a read was not what writes had said */
+#define EXIT_LIED 98 /* of a child: an answer of the store was wrong */
 #define FILE_NAME "store.db"
 #define TABLE "Things"
 #define QUEUE "things"
-#define PARTITIONS 8 /* each one request */
-#define ENTITIES 3   /* of a request */
+#define PARTITIONS 8 /* each is one request */
+#define ENTITIES 3   /* of each request */
 #define MESSAGES 3
 #define WRITES IO_SET(IO_WRITE)
 
-/* What became of one request. */
+/* What the child knows of a request. */
 enum told { NOT_ASKED, ASKED, DONE, REFUSED };
 
-/* Shared with the parent. */
+/* In memory that is shared with the parent. */
 struct memory {
     struct io_report report;
     atomic_int opened, table, queue; /* enum told */
-    atomic_int inserted[PARTITIONS]; /* three entities "1" each */
-    atomic_int replaced, deleted;    /* of partitions 0 and 1 */
+    atomic_int inserted[PARTITIONS]; /* each with three entities "1" */
+    atomic_int replaced, deleted;    /* partition 0, partition 1 */
     atomic_int put[MESSAGES];
-    char lie[200]; /* what was not so */
+    char lie[200]; /* what was wrong */
 };
 
 struct trial {
@@ -84,9 +86,9 @@ static const char *partition_name(unsigned i)
     return name;
 }
 
-/* One batch on the three entities of a partition. etags: those it returned
- * last time, or NULL; they come back. Some entities are long enough to have a
- * body beside the tree of keys. */
+/* Sends a batch for the three entities of a partition. etags: the result, which
+ * the next batch for this partition needs. Entities of even partitions are so
+ * long that the store keeps them partly outside the tree of keys. */
 static enum tw_err send(struct store *store, unsigned partition,
     enum operation_type type, const char *value, struct batch_result *etags)
 {
@@ -118,8 +120,8 @@ static enum tw_err send(struct store *store, unsigned partition,
     return code;
 }
 
-/* How many entities of the partition have that value; -1: it could not be
- * read. */
+/* Returns how many entities of the partition have this value; -1: they could
+ * not be read. */
 static int count(struct store *store, unsigned partition, const char *value)
 {
     struct scan_request request = {.table = TABLE,
@@ -141,7 +143,7 @@ static int count(struct store *store, unsigned partition, const char *value)
     }
     page_done(&page);
     if (code == TW_NOT_FOUND)
-        return 0; /* the table is not there */
+        return 0; /* there is no table */
     return code == TW_OK ? found : -1;
 }
 
@@ -162,7 +164,7 @@ static bool is_lie(struct memory *memory, const char *what, unsigned i,
     return !fits;
 }
 
-/* Is what can be read what was told? */
+/* Returns whether the entities that can be read are as the answers say. */
 static bool holds_what_was_told(struct store *store, struct memory *memory)
 {
     bool replaced = false, deleted = false;
@@ -216,7 +218,8 @@ static bool write_all(struct store *store, struct memory *memory)
     return holds_what_was_told(store, memory);
 }
 
-/* Put, take, hide for longer, delete; what is left is looked at later. */
+/* Puts messages, gets one, and changes how long it is hidden. queue_holds()
+ * counts the messages later. */
 static void use_queue(struct store *store, struct memory *memory)
 {
     struct exchange exchange = {.deadline = NULL};
@@ -245,7 +248,8 @@ static void use_queue(struct store *store, struct memory *memory)
     messages_done(&put);
 }
 
-/* Every message put is there, once, and none that was not. */
+/* Returns whether each message that was put is there once, and no other
+ * message. */
 static bool queue_holds(struct store *store, struct memory *memory)
 {
     struct exchange exchange = {.deadline = NULL};
@@ -294,7 +298,7 @@ static int act(void *context)
     return holds ? 0 : EXIT_LIED;
 }
 
-/* ---- afterwards, in another child ---- */
+/* ---- after the failures, in another child ---- */
 
 static int look(void *context)
 {
@@ -323,7 +327,7 @@ struct subject {
     const struct io_kind *kind;
     const char *what;
     char folder[FOLDER_BYTES];
-    atomic_ulong *wrong; /* shared */
+    atomic_ulong *wrong; /* in shared memory */
     atomic_ulong *trials;
 };
 
@@ -357,7 +361,8 @@ static void try_one(const void *context, unsigned long n, const char *folder)
     program_unshared(trial.memory, sizeof *trial.memory);
 }
 
-/* A file with entities of another table, enough for trees of some height. */
+/* Makes a file with messages of another queue, so many that the trees have more
+ * than one level. */
 static int fill(void *context)
 {
     char name[16];

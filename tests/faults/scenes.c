@@ -9,9 +9,9 @@
 #include "tests/faults/state.h"
 #include "tests/faults/trial.h"
 
-/* A visibility timeout and a half: any lease is over, any message is seen. But
- * no run is an orphan, to be worked on without its message, which would then
- * be hidden for as long. */
+/* One and a half visibility timeouts: every lease is over, and every message is
+ * visible. But no run counts as an orphan yet: its attempt would begin without
+ * its message, which would then be hidden for a further visibility timeout. */
 #define AHEAD_MS (3 * 60 * 1000)
 
 #define JOB(name)                                                              \
@@ -81,8 +81,8 @@ static const char SUBSCRIPTIONS[] =
 #define IMPORT "import Blogs blogs.jsonl --id i1"
 #define ENQUEUE "enqueue delete-channel channel=Football --id r1"
 
-/* One that finishes what was cut off, one that only reads, one that speaks to
- * a service. */
+/* WORKS: a command that can be finished after it was cut off. READS: a command
+ * that only reads. SPEAKS: a command that uses the azure store. */
 #define WORKS(named, line, code, ...)                                          \
     .name = (named), .command = (line), .exit_code = (code),                   \
     .again = {__VA_ARGS__}
@@ -136,7 +136,7 @@ void fault_scene_begin(bool again)
     trial_later(again ? AHEAD_MS : 0);
 }
 
-/* The first of the system's certificates, or none. */
+/* Writes the first certificate of the system to root.pem, or an empty file. */
 static void write_root(const char *folder)
 {
     static const char end[] = "-----END CERTIFICATE-----\n";
@@ -149,7 +149,7 @@ static void write_root(const char *folder)
     free(all);
 }
 
-/* In a child: one line of scene.before. */
+/* In a child: carries out one line of scene.before. */
 static int before(void *context)
 {
     char *line = strdup(context), *rest = line;
@@ -180,7 +180,7 @@ bool scene_prepare(const struct scene *scene, const char *folder)
         int end = trial_fork(folder, before, line);
 
         free(line);
-        /* A worker that meets poison ends with 1. */
+        /* a worker that meets a poisoned message exits with 1 */
         if (end > 1) {
             char *log = trial_read(folder, "log");
 
@@ -208,7 +208,7 @@ bool scene_finish(const struct scene *scene, const char *folder)
         int end = trial_fork(folder, do_again, line);
 
         free(line);
-        /* 1: it is this one that met the poison. */
+        /* 1: this worker has met the poisoned message */
         if (end != 0 && (end != 1 || scene->exit_code != 1))
             return false;
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Scenes: what tableward is asked to do while something fails, with the folder
- * in which it begins. Each is a command line as a user gives it, so that
- * reading the configuration, the stores, the engine and the output all take
+ * Scenes: the commands of tableward that run while something fails, each with
+ * the folder in which it starts. A scene is a command line as a user types it,
+ * so that the configuration, the stores, the engine and the output all take
  * part.
  */
 #ifndef TW_TESTS_FAULTS_SCENES_H
@@ -15,41 +15,44 @@
 
 struct scene {
     const char *name;
-    /* What is done before: command lines, or "put QUEUE TEXT". */
+    /* Carried out before `command`: command lines, or "put QUEUE TEXT". */
     const char *before[8];
     const char *command;
-    int exit_code; /* of command when nothing fails */
-    /* What finishes the work after command has been cut off; NULL: nothing is
-     * to be finished, command only reads. */
+    int exit_code; /* exit code of `command` without failures */
+    /* The commands that finish the work after `command` was cut off; NULL:
+     * there is nothing to finish, because `command` only reads. */
     const char *again[3];
-    /* The azure store `cloud` behind a script: what service.c has. */
+    /* The script of the server behind the azure store `cloud` (see
+     * service.h). */
     const char *service; /* NULL: none */
 };
 
 extern const struct scene SCENES[];
 extern const size_t SCENE_COUNT;
 
-/* scene_named: NULL: there is none of that name. */
+/* scene_named: returns the scene with this name; NULL: there is none. */
 const struct scene *scene_named(const char *name);
 
-/* scene_prepare: fill an empty folder. False: it failed, and said why. */
+/* scene_prepare: fills an empty folder. False: this failed; the error was
+ * printed. */
 bool scene_prepare(const struct scene *scene, const char *folder);
 
-/* fault_scene_begin: for the body of a trial: the clocks of the process that
- * may fail, and (again) of those that finish its work: what it leased is over.
- */
+/* fault_scene_begin: called in the child of a trial: sets its clocks. again:
+ * the child finishes the work of another child: its clocks are so far ahead
+ * that the leases of that child are over. */
 void fault_scene_begin(bool again);
 
-/* scene_finish: after command was cut off: do what scene.again says. False:
- * a step of it failed. */
+/* scene_finish: carries out scene.again, after `command` was cut off. False:
+ * one of its commands failed. */
 bool scene_finish(const struct scene *scene, const char *folder);
 
-/* scene_state: what the folder holds (state.h). Owned; NULL: it cannot be
- * read, and `log` says why. */
+/* scene_state: returns what is in the folder (see state.h). Owned; NULL: it
+ * cannot be read; the file `log` says why. */
 char *scene_state(const char *folder);
 
-/* scene_judge: finish, and compare with the state that a clean run left. NULL:
- * it is the same; else what is wrong, and *ret_found is the state, owned. */
+/* scene_judge: calls scene_finish(), and compares the folder with `expected`,
+ * the state after a run without failures. NULL: they are equal; else what is
+ * wrong. *ret_found: the state of the folder, owned. */
 const char *scene_judge(const struct scene *scene, const char *folder,
     const char *expected, char **ret_found);
 

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A Table service that knows one script: answers of fixed text, the same for
- * every trial. A child reaches it by $FAULTS_AZURE, a connection string.
+ * A Table service that follows a script: fixed answers, the same in every
+ * trial. A child finds it by the connection string in $FAULTS_AZURE.
  */
 #ifndef TW_TESTS_FAULTS_SERVICE_H
 #define TW_TESTS_FAULTS_SERVICE_H
 
 struct http_script;
 
-/* fault_service_start: "pages": two pages of a scan; "batch": a table is not
- * there, is created, and takes three inserts in one batch. NULL: none. Owned.
- */
+/* fault_service_start: starts a server. script: "pages": two pages of a scan;
+ * "batch": a table is missing, is created, and gets three inserts in one batch;
+ * NULL: no server, returns NULL. Owned. */
 struct http_script *fault_service_start(const char *script);
 
-/* fault_service_stop: NULL: nothing. */
+/* fault_service_stop: stops a server; NULL: does nothing. */
 void fault_service_stop(struct http_script *service);
 
 #endif

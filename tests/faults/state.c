@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a file holds, as text that can be compared. */
+/* Writes what is in a file as a text that can be compared. */
 #include "tests/faults/state.h"
 
 #include <glob.h>
@@ -16,11 +16,12 @@
 #define LINE_MAX_BYTES (4 * 1024 * 1024)
 #define LINES_MAX 1000
 
-/* Those of the scenes; a queue that is not there counts as empty. */
+/* The queues of the scenes; a queue that does not exist counts as empty. */
 static const char *const QUEUES[] = {
     "work", "channels", "work-poison", "channels-poison"};
 
-/* Of a run only how it stands: the rest tells of how it came there. */
+/* Prints only the state of a run. Its other properties depend on how it reached
+ * this state. */
 static void print_run(const struct entity *entity)
 {
     struct ledger_run run;
@@ -57,7 +58,8 @@ static int by_text(const void *a, const void *b)
         ((const struct message *)a)->text, ((const struct message *)b)->text);
 }
 
-/* In no order. One may have been copied twice; no more is promised. */
+/* Prints the messages in order of their texts, each text once: the product may
+ * put a poison copy twice. */
 static void print_messages(struct messages *messages, const char *queue)
 {
     const struct message *list = messages->list;
@@ -116,7 +118,8 @@ struct lines {
     size_t count;
 };
 
-/* A last line without an end was torn, and does not count. */
+/* Adds the lines of a file. A last line without a line end was cut off, and is
+ * not added. */
 static void add_lines(struct lines *lines, const char *path)
 {
     FILE *file = fopen(path, "re");
@@ -139,7 +142,7 @@ static int by_line(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* What was archived by any attempt, each line once. */
+/* Prints the archived lines of all attempts, each line once. */
 static void print_archive(void)
 {
     static struct lines lines;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Children, folders and files of trials. Nothing here uses the product before
- * the fork: a mistake of the bench itself ends it by program_die(). */
+/* Children, folders and files of trials. Before the fork this file uses nothing
+ * of the product. If something fails that is not the subject of the trial,
+ * program_die() ends the process. */
 #include "tests/faults/trial.h"
 
 #include <dirent.h>
@@ -135,7 +136,7 @@ char *trial_inside(const char *folder, const char *name)
     return path;
 }
 
-/* Call each(context, path, is_folder) for what is in folder. */
+/* Calls each(context, path, name, is_folder) for each entry of folder. */
 static void visit(const char *folder,
     void (*each)(void *context, const char *path, const char *name, bool is),
     void *context)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What fuzz targets share: failing, and values made of bytes. */
+/* Shared code of the fuzz targets: failures, and values made from bytes. */
 #include "tests/fuzz/fuzz.h"
 
 #include <inttypes.h>
@@ -26,8 +26,9 @@
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 
 /*
- * libFuzzer counts a run's time by the wall clock; with FUZZ_CPU_SECONDS this
- * process is asked to end (SIGUSR1, which libFuzzer obeys) after so much CPU.
+ * libFuzzer measures the time of a run by the wall clock. With FUZZ_CPU_SECONDS
+ * set, this process gets SIGUSR1, at which libFuzzer ends it, after this CPU
+ * time.
  */
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
@@ -48,7 +49,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 
 void __wrap__exit(int code) __attribute__((noreturn));
 
-/* No input may end the process, out of memory or whatever it says. */
+/* Called in place of _exit(). No input may end the process, not even when there
+ * is no memory. */
 void __wrap__exit(int code)
 {
     fprintf(stderr, "fuzz: the process was to end with %d\n", code);
@@ -85,7 +87,7 @@ void fuzz_same(struct slice a, struct slice b, const char *file, int line)
     fuzz_fail(file, line, "two texts are the same", buf_slice(&text));
 }
 
-/* Of this input. */
+/* The buffers that fuzz_buf() gave for this input. */
 static struct lent {
     struct lent *next;
     struct buf buf;

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What fuzz targets share. A target is a file target_NAME.c with one function
+ * Shared code of the fuzz targets. A target is a file target_NAME.c with one
+ * function
  *
  *     FUZZ_TARGET(NAME) { ... text ... in ... }
  *
- * which gives text, the input, to every reader of its codec and then takes the
- * same bytes, in, as the source of made-up values, for which it checks that
- * what is written is read back. With libFuzzer the linker calls target_NAME()
- * LLVMFuzzerTestOneInput; the unit test fuzz_corpora calls all of them.
+ * The function gives `text`, the input, to every reader of its codec. Then it
+ * uses the same bytes, as `in`, to make values, and checks that a value which
+ * is written is read back the same. For libFuzzer the linker renames
+ * target_NAME() to LLVMFuzzerTestOneInput; the unit test fuzz_corpora calls all
+ * targets.
  */
 #ifndef TW_TESTS_FUZZ_FUZZ_H
 #define TW_TESTS_FUZZ_FUZZ_H
@@ -35,19 +37,20 @@ struct fuzz_source;
     }                                                                          \
     static void play_##name(struct slice text, struct fuzz_source *in)
 
-/* fuzz_play: one input. text has memory of its own size, so that a read beyond
- * it is seen. 0. */
+/* fuzz_play: runs a target with one input. text has exactly its own memory, so
+ * that a sanitizer notices a read beyond it. Returns 0. */
 int fuzz_play(const uint8_t *at, size_t len,
     void (*target)(struct slice text, struct fuzz_source *in));
 
-/* FUZZ_CHECK: what must hold for any input. Else the process aborts. */
+/* FUZZ_CHECK: aborts unless the condition, which must be true for any input, is
+ * true. */
 #define FUZZ_CHECK(condition)                                                  \
     do {                                                                       \
         if (!(condition))                                                      \
             fuzz_fail(__FILE__, __LINE__, #condition, fuzz_none());            \
     } while (0)
 
-/* FUZZ_SAME: two texts are the same; both are shown where not. */
+/* FUZZ_SAME: aborts unless the two texts are equal, and shows both. */
 #define FUZZ_SAME(a, b) fuzz_same((a), (b), __FILE__, __LINE__)
 
 void fuzz_fail(const char *file, int line, const char *what, struct slice shown)
@@ -55,90 +58,98 @@ void fuzz_fail(const char *file, int line, const char *what, struct slice shown)
 void fuzz_same(struct slice a, struct slice b, const char *file, int line);
 struct slice fuzz_none(void);
 
-/* fuzz_buf: an empty one; borrowed until the end of the input. */
+/* fuzz_buf: returns an empty buffer; borrowed until the end of the input. */
 struct buf *fuzz_buf(void);
 
-/* fuzz_said: a failure has its sentence: not empty, UTF-8, without control
- * characters. */
+/* fuzz_said: aborts unless the text of err is not empty, is UTF-8 and has no
+ * control characters. */
 void fuzz_said(const struct err *err);
 
-/* fuzz_problems: each is a sentence, and has a place. */
+/* fuzz_problems: aborts unless each problem has a text in UTF-8 and a
+ * position. */
 void fuzz_problems(const struct problems *problems);
 
 /* ---- made-up values ---- */
 
-/* Bytes that decide; beyond the last one they are all zero. */
+/* Bytes from which values are made. After the last byte, all further bytes are
+ * zero. */
 struct fuzz_source {
     const uint8_t *at;
     size_t left;
-    struct arena *arena; /* what is made lives here */
+    struct arena *arena; /* the values live here */
     const uint8_t *input;
     size_t input_len;
 };
 
-/* fuzz_again: from the first byte on. */
+/* fuzz_again: starts again at the first byte. */
 void fuzz_again(struct fuzz_source *in);
 
-/* FUZZ_PICK: one of an array. */
+/* FUZZ_PICK: returns an element of an array. */
 #define FUZZ_PICK(in, list)                                                    \
     ((list)[fuzz_below((in), sizeof(list) / sizeof((list)[0]))])
 
-/* fuzz_byte; fuzz_below: 0 .. n - 1, n at least 1. */
+/* fuzz_byte: returns the next byte.
+ * fuzz_below: returns a number from 0 to n - 1; n is at least 1. */
 unsigned fuzz_byte(struct fuzz_source *in);
 uint64_t fuzz_below(struct fuzz_source *in, uint64_t n);
 bool fuzz_yes(struct fuzz_source *in);
-int64_t fuzz_int64(struct fuzz_source *in); /* likes the ends of ranges */
+int64_t fuzz_int64(struct fuzz_source *in); /* often an end of a range */
 double fuzz_double(struct fuzz_source *in); /* any bits: NaN, -0.0, ...  */
 int64_t fuzz_ticks(struct fuzz_source *in); /* 1601 to 9999             */
 
-/* fuzz_bytes: up to max of the bytes themselves. */
+/* fuzz_bytes: returns up to max bytes of the input as they are. */
 struct slice fuzz_bytes(struct fuzz_source *in, size_t max);
 
-/* fuzz_text: up to max characters of valid UTF-8, NULs among them; likes what
- * codecs escape. fuzz_key: the same without what keys forbid. fuzz_name: the
- * name of a property. fuzz_word: letters and digits, a letter first, NUL-
- * terminated, min to max long. */
+/* fuzz_text: returns up to max characters of valid UTF-8, also NUL; often
+ * characters that codecs escape.
+ * fuzz_key: the same without the characters that are not allowed in keys.
+ * fuzz_name: returns the name of a property.
+ * fuzz_word: returns min to max letters and digits, with a letter first and a
+ * zero byte at the end. */
 struct slice fuzz_text(struct fuzz_source *in, size_t max);
-/* fuzz_xml_text: without the characters that XML has no way to say. */
+/* fuzz_xml_text: as fuzz_text(), without the characters that XML does not
+ * allow. */
 struct slice fuzz_xml_text(struct fuzz_source *in, size_t max);
 struct slice fuzz_key(struct fuzz_source *in, size_t max);
 struct slice fuzz_name(struct fuzz_source *in);
 struct slice fuzz_word(struct fuzz_source *in, size_t min, size_t max);
 
-/* fuzz_etag: as the service writes them. */
+/* fuzz_etag: returns an ETag as the service writes it. */
 struct slice fuzz_etag(struct fuzz_source *in);
 
-/* fuzz_base64_json: the JSON of a Binary. */
+/* fuzz_base64_json: returns the JSON of a Binary. */
 struct slice fuzz_base64_json(struct fuzz_source *in, struct slice bytes);
 
-/* fuzz_add_doubled: text, in which each character of which stands twice. */
+/* fuzz_add_doubled: adds text, with each character of `which` doubled. */
 void fuzz_add_doubled(struct buf *to, struct slice text, const char *which);
 
-/* fuzz_entity: keys and up to 12 properties of any of the eight types. */
+/* fuzz_entity: returns an entity with keys and up to 12 properties of any of
+ * the eight types. */
 struct entity fuzz_entity(struct fuzz_source *in);
 
-/* fuzz_batch: a batch of up to max operations, one PartitionKey, each
- * RowKey once. */
+/* fuzz_batch: returns a batch of up to max operations, with one PartitionKey
+ * and different RowKeys. */
 struct batch fuzz_batch(struct fuzz_source *in, size_t max);
 
-/* fuzz_entities_equal: the same keys, and the same properties in the same
- * order with the same types and values. */
+/* fuzz_entities_equal: returns whether the keys are equal, and the properties
+ * are equal in order, names, types and values. */
 bool fuzz_entities_equal(const struct entity *a, const struct entity *b);
 
-/* fuzz_parse: the entity that is all of json; keys: it must have them. A
- * failure shows json. */
+/* fuzz_parse: returns the entity in json, which must have no other text. keys:
+ * it must have its keys. Aborts, and shows json, if it cannot be read. */
 struct entity fuzz_parse(struct slice json, bool keys, struct arena *arena);
 
-/* fuzz_same_line: as a line that is imported it is the same. */
+/* fuzz_same_line: aborts unless the entity, written as a line and imported, is
+ * the same. */
 void fuzz_same_line(const struct entity *entity, struct arena *arena);
 
-/* fuzz_same_page: entity by entity. */
+/* fuzz_same_page: aborts unless the entities of both pages are equal. */
 void fuzz_same_page(const struct page *a, const struct page *b);
 
 /* ---- a file that is a text ---- */
 
-/* fuzz_file: "/proc/self/fd/N", which can be opened and reads as text; the
- * file is gone with fuzz_file_done(). */
+/* fuzz_file: makes a file with this text, whose path is "/proc/self/fd/N".
+ * fuzz_file_done() removes it. */
 struct fuzz_file {
     int fd;
     char path[40];

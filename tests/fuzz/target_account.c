@@ -8,7 +8,8 @@
 #include "worker/base/text.h"
 #include "worker/store/azure/account.h"
 
-/* What goes into a request's head or a URL: nothing that ends either. */
+/* Checks a text that goes into the head of a request or into a URL: no
+ * character may end either. */
 static void check_sound(const char *text)
 {
     for (; text != NULL && *text != '\0'; text++)
@@ -43,7 +44,7 @@ static void check_account(const struct account *account)
         FUZZ_CHECK(account->queue.origin == NULL);
 }
 
-/* Is a stretch of secret of 8 bytes or more in text? */
+/* Returns whether text contains 8 or more successive bytes of secret. */
 static bool shows(const char *text, struct slice secret)
 {
     for (size_t i = 0; i + 8 <= secret.len; i++)
@@ -52,7 +53,8 @@ static bool shows(const char *text, struct slice secret)
     return false;
 }
 
-/* In any case: a scheme, or DefaultEndpointsProtocol's value. */
+/* Returns whether text contains "http" in any case: in the scheme of an
+ * endpoint, or as DefaultEndpointsProtocol. */
 static bool names_http(struct slice text)
 {
     for (size_t i = 0; i + 4 <= text.len; i++)
@@ -61,7 +63,9 @@ static bool names_http(struct slice text)
     return false;
 }
 
-/* Beside an identity: endpoints alone, and a token goes to none by http. */
+/* Reads a connection string that is used with an identity. It has only
+ * endpoints, and none of them may be http (except loopback), because a token is
+ * sent there. */
 static void try_endpoints(struct slice text)
 {
     struct account *account;
@@ -78,7 +82,7 @@ static void try_endpoints(struct slice text)
     account_free(account);
 }
 
-/* http to other hosts is all that allow_http allows. */
+/* If allow_http makes a difference, the string must contain "http". */
 static void try_string(struct slice text)
 {
     struct account *account;
@@ -96,7 +100,7 @@ static void try_string(struct slice text)
     }
 }
 
-/* ---- strings that are known ---- */
+/* ---- strings made from known values ---- */
 
 static void add_part(struct fuzz_source *in, struct buf *to, const char *name,
     struct slice value)
@@ -119,7 +123,7 @@ static struct slice base64(struct fuzz_source *in, struct slice bytes)
     return (struct slice){json.at + 1, json.len - 2};
 }
 
-/* A key that was given signs as that key does. */
+/* The account's key must give the same signature as the key in the string. */
 static void check_key(const struct account *account, struct slice key)
 {
     struct crypto_hmac_key *other = crypto_hmac_key_new(key);
@@ -137,7 +141,7 @@ static void parts_are_read_back(struct fuzz_source *in)
     struct slice name = fuzz_word(in, 3, 24), key = fuzz_bytes(in, 64);
     struct slice path = fuzz_word(in, 1, 20);
     bool own_table = fuzz_yes(in);
-    bool with_key = fuzz_byte(in) % 16 == 1; /* setting one up takes long */
+    bool with_key = fuzz_byte(in) % 16 == 1; /* making a key takes long */
     struct account *account;
     struct buf *text = fuzz_buf();
     struct slice origin;
@@ -172,7 +176,7 @@ static void parts_are_read_back(struct fuzz_source *in)
     account_free(account);
 }
 
-/* A signature with anything in it is refused, or goes into a URL as it is. */
+/* A signature with any characters is refused or can go into a URL as it is. */
 static void signature_is_sound(struct fuzz_source *in)
 {
     struct slice sas = fuzz_text(in, 12);
@@ -187,7 +191,7 @@ static void signature_is_sound(struct fuzz_source *in)
     }
 }
 
-/* Whatever else is wrong, no sentence shows the key or the signature. */
+/* No error text shows the key or the signature, whatever else is wrong. */
 static void secrets_are_not_shown(struct fuzz_source *in)
 {
     struct slice secret = base64(in, slice_of("a secret that nobody guesses"));

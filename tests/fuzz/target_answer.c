@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whole answers, head and body, to every request that the azure store makes:
- * the first byte chooses which, then come the status line, fields, an empty
- * line and the body, as on the wire. http_send() has a double here.
+ * Whole HTTP answers, head and body, to every request of the azure store. The
+ * first byte chooses the request. The other bytes are the answer as on the
+ * wire: status line, fields, an empty line and the body. A test double replaces
+ * http_send().
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,14 +23,15 @@ enum tw_err __wrap_http_send(struct http *http,
     const struct http_request *request, const struct deadline *deadline,
     struct http_answer *ret, struct err *err);
 
-/* What the double answers; inactive it hands the request on. */
+/* What the test double answers. While it is not active, it passes the request
+ * to the real function. */
 static struct {
     bool active;
     struct slice wire;
-    char url[4096]; /* of the request that it saw */
+    char url[4096]; /* of the request that the double received */
 } double_;
 
-/* ---- the double ---- */
+/* ---- the test double ---- */
 
 static struct slice take_line(struct slice *rest)
 {
@@ -84,18 +86,19 @@ static void check_exchange(const struct exchange *exchange, enum tw_err code)
     FUZZ_CHECK(code <= TW_FULL);
     if (code != TW_OK)
         fuzz_said(&exchange->err);
-    /* A lease is added to it, and the sum written as a time. */
+    /* the length of a lease is added to this time, and the sum is written */
     FUZZ_CHECK(exchange->date_ticks == 0 ||
                (exchange->date_ticks > TICKS_1970 &&
                    exchange->date_ticks < TICKS_MAX - TICKS_PER_S * 604800));
     FUZZ_CHECK(
         exchange->retry_after_ms >= -1 && exchange->retry_after_ms <= 3600000);
-    /* Unless the answer itself had it. */
+    /* a signature is shown only if the answer contained it */
     FUZZ_CHECK(strstr(exchange->err.text, "sig=") == NULL ||
                memmem(double_.wire.at, double_.wire.len, "sig=", 4));
 }
 
-/* A continuation that came goes into the next request, clean. */
+/* Checks that the continuation of a page goes into the next URL, and that no
+ * character in it is unsafe there. */
 static void check_page(
     struct store *store, struct page *page, enum tw_err code, bool tables)
 {
@@ -266,7 +269,7 @@ static void add_field(struct fuzz_source *in, struct buf *to)
     case 0:
         buf_add_slice(to, fuzz_word(in, 0, 20));
         break;
-    case 1: /* about as long as what keeps it has room for */
+    case 1: /* about as long as the memory that it is stored in */
         buf_add_slice(to, fuzz_word(in, 254, 258));
         break;
     case 2:
@@ -292,7 +295,7 @@ static void add_page(struct fuzz_source *in, struct buf *to)
         buf_add_text(to, i > 0 ? "," : "");
         entity_write(&entity, to);
     }
-    /* Sometimes one that cannot be understood, behind those that can. */
+    /* sometimes followed by an entity that cannot be read */
     buf_add_text(to, fuzz_yes(in) ? "]}" : ",{\"PartitionKey\":5}]}");
 }
 
@@ -355,7 +358,7 @@ static void add_xml_escaped(struct buf *to, struct slice text)
             buf_add_char(to, text.at[i]);
 }
 
-/* The code of an error body comes out, however the body is written. */
+/* The code of an error is read back from a body in XML or JSON. */
 static void error_is_read_back(struct fuzz_source *in)
 {
     struct slice code = fuzz_word(in, 1, 60), message;

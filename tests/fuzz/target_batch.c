@@ -7,7 +7,7 @@
 #include "worker/base/text.h"
 #include "worker/store/azure/batch.h"
 
-/* ---- what is written, read by another reader ---- */
+/* ---- written batches, read by a second reader ---- */
 
 static const struct batch_style style = {
     .origin = "https://acct.table.core.windows.net",
@@ -16,7 +16,7 @@ static const struct batch_style style = {
     .changeset_id = "c1",
 };
 
-/* The text up to end, which is taken off too. */
+/* Returns the text up to `end`, and removes both from *rest. */
 static struct slice until(struct slice *rest, const char *end)
 {
     struct slice text = *rest;
@@ -108,7 +108,7 @@ static void batch_is_read_back(struct fuzz_source *in)
     FUZZ_CHECK(rest.len == 0);
 }
 
-/* ---- what is read ---- */
+/* ---- answers that are read ---- */
 
 static void judge(
     const struct batch_part *parts, size_t read, size_t room, size_t count)
@@ -150,7 +150,8 @@ static void try_answer(struct slice type, struct slice body)
         judge(parts, count, 8, asked);
 }
 
-/* The first line is the Content-Type, the rest the body. */
+/* Reads the text as a body; then reads its first line as the Content-Type and
+ * the rest as the body. */
 static void try_bytes(struct slice text)
 {
     const char *line = text.len ? memchr(text.at, '\n', text.len) : NULL;
@@ -161,7 +162,7 @@ static void try_bytes(struct slice text)
             (struct slice){line + 1, text.len - (size_t)(line + 1 - text.at)});
 }
 
-/* An answer as the service writes it: parts with these ETags and bodies. */
+/* The parts of an answer as the service writes it. */
 struct made {
     size_t count;
     int status[5];
@@ -219,7 +220,8 @@ static void answer_is_read_back(struct fuzz_source *in)
     }
 }
 
-/* "12:what": the index is cut off, and is below the count or unknown. */
+/* Reads messages such as "12:what": the index must be below the count, or equal
+ * to it if it is unknown, and is removed from the message. */
 static void try_index(struct slice text, struct arena *arena)
 {
     for (size_t count = 1; count <= 100; count += 33) {

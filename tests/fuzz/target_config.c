@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A whole configuration: YAML, settings, stores, every kind's loader, and what
- * is made of it: explanations, tables, arguments.
+ * A whole configuration: YAML, settings, stores and the loader of every kind of
+ * job; then what the jobs give: explanations, tables and arguments.
  */
 #include <stdlib.h>
 
@@ -49,7 +49,7 @@ static void try_tree(struct slice text)
     arena_done(&arena);
 }
 
-/* Double-quoted, any text comes out as it went in. */
+/* Any text in double quotes is read back the same. */
 static void scalar_is_read_back(struct fuzz_source *in)
 {
     struct slice key = fuzz_word(in, 1, 8), text = fuzz_text(in, 60);
@@ -74,7 +74,7 @@ static void scalar_is_read_back(struct fuzz_source *in)
     buf_add_text(yaml, "\"\n");
     problems_init(&problems);
     tree = yaml_read("t.yaml", buf_slice(yaml), in->arena, &problems);
-    /* Some characters YAML only takes escaped; those it refuses. */
+    /* YAML refuses some characters if they are not escaped */
     node = tree != NULL ? yaml_get(tree, key.at) : NULL;
     if (problems.errors == 0) {
         FUZZ_CHECK(node != NULL && node->quoted);
@@ -176,7 +176,7 @@ static const char *made_value(struct fuzz_source *in)
     return FUZZ_PICK(in, values);
 }
 
-/* Up to three of keys, each with some value; how many. */
+/* Adds up to three of keys, each with some value. Returns their number. */
 static unsigned add_keys(struct fuzz_source *in, const char *indent,
     const char *const *keys, size_t count, struct buf *to)
 {

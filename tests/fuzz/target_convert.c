@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Conversions: any text to each type and back, any entity's properties to each
- * type and back. What is exact comes back the same.
+ * Conversions: any text to each type and back, and the properties of any entity
+ * to each type and back. After an exact conversion the value that comes back
+ * must be the same.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -16,7 +17,7 @@ static struct slice name_of_all(void)
     return slice_of("Name");
 }
 
-/* The store reads the property as what it is. */
+/* The property, written as JSON, must be read back the same. */
 static void check_stored(const struct property *property, struct arena *arena)
 {
     struct property copy = *property;
@@ -51,7 +52,8 @@ static bool same_number(struct slice a, struct slice b, struct arena *arena)
     return (isnan(x) && isnan(y)) || (x == y && signbit(x) == signbit(y));
 }
 
-/* Whether the text that came back says what the first one said. */
+/* Returns whether the text that came back has the same value as the first
+ * text. */
 static bool is_same_value(enum edm_type type, struct slice text,
     struct slice back, struct arena *arena)
 {
@@ -86,7 +88,8 @@ static struct slice text_of(
     return text;
 }
 
-/* Its usual spelling is another way to write the same value. */
+/* `usual` is the usual text of the property. Read again, it must give the same
+ * value and the same text. */
 static void check_comes_back(
     const struct property *property, struct slice usual, struct arena *arena)
 {
@@ -99,7 +102,8 @@ static void check_comes_back(
     FUZZ_SAME(text_of(&again, arena), usual);
 }
 
-/* What a text that is refused would become, if something may be lost. */
+/* Converts a text that was refused once more, now as a property, which may be a
+ * lossy conversion. It must not be exact. */
 static void try_refused(struct slice text, enum edm_type to,
     const struct err *said, struct arena *arena)
 {
@@ -144,7 +148,8 @@ static void try_text(struct slice text, struct arena *arena)
 
 /* ---- properties ---- */
 
-/* A way that is exact loses nothing of any value. */
+/* Converts a property. If the conversion is exact, no value may be lost on the
+ * way back. */
 static void try_way(
     const struct property *from, enum edm_type to, struct arena *arena)
 {

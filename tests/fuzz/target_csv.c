@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* CSV files: every line of one belongs to one record, and what is written as
- * CSV is read back. */
+/* CSV files: every line belongs to one record, and what is written as CSV is
+ * read back the same. */
 #include "tests/fuzz/fuzz.h"
 #include "worker/transfer/entity_line.h"
 #include "worker/transfer/records.h"
@@ -31,7 +31,8 @@ static void check_record(
     }
 }
 
-/* Header and records, each with a newline, are the file. */
+/* The header and the records, with a newline after each, must be the whole
+ * file. */
 static void check_all(
     struct records *records, struct slice text, struct arena *arena)
 {
@@ -79,7 +80,7 @@ static void try_file(struct slice text, struct arena *arena)
     fuzz_file_done(&file);
 }
 
-/* ---- one that is written ---- */
+/* ---- a file that is written ---- */
 
 static bool needs_quotes(struct slice text)
 {
@@ -89,7 +90,7 @@ static bool needs_quotes(struct slice text)
     return false;
 }
 
-/* quoted: also where it needs no quotes. */
+/* quoted: use quotes even if the text needs none. */
 static void add_cell(struct buf *to, struct slice text, bool quoted)
 {
     if (!quoted && !needs_quotes(text)) {

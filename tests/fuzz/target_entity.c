@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Entities, pages of them, lists of tables: what the table service answers. */
+/* Answers of the table service: entities, pages of entities and lists of
+ * tables. */
 #include "tests/fuzz/fuzz.h"
 #include "worker/base/json.h"
 #include "worker/base/text.h"
 #include "worker/store/azure/odata.h"
 
-/* Written, read and written again. */
+/* Writes the entity, reads it and writes it again: all must be the same. */
 static void check_entity(const struct entity *entity, struct arena *arena)
 {
     struct buf *first = fuzz_buf(), *second = fuzz_buf();
@@ -21,7 +22,7 @@ static void check_entity(const struct entity *entity, struct arena *arena)
     FUZZ_SAME(buf_slice(first), buf_slice(second));
 }
 
-/* Each property gives a value of its own type, and of no other. */
+/* Each property must give a value of its own type only. */
 static void check_values(const struct entity *entity, struct arena *arena)
 {
     for (size_t i = 0; i < entity->property_count; i++) {
@@ -44,7 +45,7 @@ static void check_values(const struct entity *entity, struct arena *arena)
     }
 }
 
-/* The typed value, set anew, equals the one that was read. */
+/* Sets the values of all properties in another entity, which must be equal. */
 static void check_values_anew(const struct entity *entity, struct arena *arena)
 {
     struct entity other;
@@ -79,7 +80,7 @@ static void check_values_anew(const struct entity *entity, struct arena *arena)
             entity_find(entity, other.properties[i].name);
 
         FUZZ_CHECK(p != NULL && p->type == other.properties[i].type);
-        /* "-0" and "007" are the same numbers, in other texts. */
+        /* of integers, "-0" and "0" have the same value but other JSON */
         if (p->type != EDM_INT32 && p->type != EDM_INT64)
             FUZZ_CHECK(property_equal(p, &other.properties[i]));
     }
@@ -146,8 +147,8 @@ static void write_page(
     buf_add_text(to, "]}");
 }
 
-/* What a service would answer with these entities is read as these; cut off
- * anywhere it is no page. */
+/* A page of these entities, as a service writes it, is read back the same. If
+ * it is cut off anywhere, it is refused. */
 static void page_is_read_back(struct fuzz_source *in)
 {
     struct entity entities[3];
@@ -184,7 +185,7 @@ static void entity_is_read_back(struct fuzz_source *in)
 
 /* ---- queries ---- */
 
-/* An address has nothing in it that would end it, and says the keys. */
+/* No character may end a URL, and the path must name the keys. */
 static void addresses_are_clean(struct fuzz_source *in)
 {
     struct slice partition_key = fuzz_text(in, 20), row_key = fuzz_text(in, 20);

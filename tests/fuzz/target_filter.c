@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * OData filters: any text, and filters made up with what they must match. The
- * oracle keeps its own values: it compares constants and properties as it made
- * them, never what was read.
+ * OData filters: any text, and filters that are made together with their
+ * result. The oracle has its own values: it compares constants and properties
+ * as it made them, and uses nothing that was read from the text.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -16,7 +16,7 @@
 
 #define TEXT_MAX_BYTES (64 * 1024)
 
-/* ---- bytes ---- */
+/* ---- any text ---- */
 
 static void check_properties(const struct filter *filter)
 {
@@ -29,7 +29,8 @@ static void check_properties(const struct filter *filter)
             FUZZ_CHECK(!slice_equal(names[i], names[k]));
 }
 
-/* What matches an entity may match whatever becomes one with its properties. */
+/* filter_effect() must say `matches` for the properties of an entity that the
+ * filter matches. */
 static void check_effect(
     const struct filter *filter, const struct entity *entity)
 {
@@ -73,7 +74,7 @@ static void try_filter(
     check_effect(filter, entity);
 }
 
-/* ---- values that are known ---- */
+/* ---- known values ---- */
 
 enum relation { LESS = -1, EQUAL, GREATER, UNORDERED };
 
@@ -86,7 +87,7 @@ struct known {
     struct slice binary; /* Binary */
 };
 
-/* Characters whose order differs by units and by bytes. */
+/* Returns a text whose order differs between UTF-16 units and bytes. */
 static struct slice tricky_text(struct fuzz_source *in)
 {
     static const char *const texts[] = {"\xf0\x9f\x98\x80", "\xef\xbc\xa1", "a",
@@ -116,7 +117,7 @@ static struct known make_known(struct fuzz_source *in, enum edm_type type)
     case EDM_DOUBLE:
         known.real = fuzz_double(in);
         if (!isfinite(known.real))
-            known.real = 2.5; /* there is no constant for these */
+            known.real = 2.5; /* no constant can say infinity or NaN */
         break;
     case EDM_STRING:
         known.text = fuzz_yes(in) ? fuzz_text(in, 4) : tricky_text(in);
@@ -132,7 +133,8 @@ static struct known make_known(struct fuzz_source *in, enum edm_type type)
     return known;
 }
 
-/* Often the very value that there is, or one of its type. */
+/* Returns a constant: often the value of the property, or another value of its
+ * type. */
 static struct known make_constant(
     struct fuzz_source *in, const struct known *there)
 {
@@ -197,7 +199,8 @@ static void set_known(struct fuzz_source *in, struct entity *entity,
     entity_set(entity, in->arena, &property);
 }
 
-/* The shortest form that reads back, with a point or an exponent. */
+/* Adds the value with 17 digits, which is read back exactly, and with a point
+ * or an exponent. */
 static void add_double(struct buf *to, double value)
 {
     char text[64];
@@ -252,7 +255,7 @@ static enum relation order(int way)
     return way < 0 ? LESS : way > 0 ? GREATER : EQUAL;
 }
 
-/* a and b are of one type. */
+/* Compares two values of the same type. */
 static enum relation relate(const struct known *a, const struct known *b)
 {
     switch (a->type) {
@@ -270,7 +273,7 @@ static enum relation relate(const struct known *a, const struct known *b)
     }
 }
 
-/* ---- filters that are known ---- */
+/* ---- known filters ---- */
 
 #define VALUES 3
 static const char *const names[VALUES + 1] = {"A", "b", "Value", "Gone"};
@@ -280,7 +283,7 @@ struct maker {
     struct known values[VALUES];
     struct buf text;
     unsigned comparisons;
-    bool indeterminate; /* something in it whose order is nobody's business */
+    bool indeterminate; /* has a comparison without a defined result */
 };
 
 static const char *const operators[] = {"eq", "ne", "gt", "ge", "lt", "le"};
@@ -337,7 +340,8 @@ static bool make_term(struct maker *maker, unsigned depth)
     return choice == 0 ? !value : value;
 }
 
-/* and binds tighter than or, so a chain is a sum of products. */
+/* Makes a filter and returns its result. `and` binds tighter than `or`, so that
+ * a chain of terms is a sum of products. */
 static bool make_filter(struct maker *maker, unsigned depth)
 {
     bool sum = false, product = make_term(maker, depth);

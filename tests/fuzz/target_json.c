@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* JSON: what is taken is what RFC 8259 allows, and every text is kept. */
+/* JSON: the reader accepts exactly what RFC 8259 allows, and every text is
+ * kept. */
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/json_oracle.h"
 #include "worker/base/json.h"
@@ -10,7 +11,7 @@
 
 static void check_value(const struct json *json, unsigned depth);
 
-/* A value's own text is the same value. */
+/* The text of a value, read alone, must be the same value. */
 static void check_raw(const struct json *json, unsigned depth)
 {
     struct json *again;
@@ -26,7 +27,7 @@ static void check_raw(const struct json *json, unsigned depth)
     json_free(again);
 }
 
-/* A decoded text, written and read. */
+/* Writes a decoded text as a JSON string and reads it back. */
 static void check_string(struct slice text)
 {
     struct json *json;
@@ -43,7 +44,7 @@ static void check_string(struct slice text)
     buf_done(&written);
 }
 
-/* The same with nothing but escapes, as writers that keep to ASCII do. */
+/* The same with every character escaped, as some writers do. */
 static void check_escaped(struct slice text)
 {
     struct slice rest = text;
@@ -111,7 +112,8 @@ static void check_value(const struct json *json, unsigned depth)
         check_raw(json, depth + 1);
 }
 
-/* The worker's reader and the oracle take the same texts, and read the same. */
+/* The worker's reader and the oracle must accept the same texts, and read the
+ * same from them. */
 static void try_document(struct slice text)
 {
     struct buf expected, described;
@@ -120,7 +122,7 @@ static void try_document(struct slice text)
     struct err err = {{0}};
     bool good = json_parse(text, DEPTH, &json, &err) == TW_OK;
 
-    /* A name of one byte is written with its length before it. */
+    /* a name of one byte becomes longer, as its length is written before it */
     buf_init(&expected, 8 * text.len + 64);
     buf_init(&described, 8 * text.len + 64);
     answer = oracle_read(text, DEPTH, &expected);
@@ -157,7 +159,8 @@ static void check_member(const struct json_member *member, struct slice text,
     FUZZ_SAME(unquoted, json_string(child));
 }
 
-/* The one object at the start: the same members as a tree of it has. */
+/* Reads the object at the start of the text with the flat reader: its members
+ * must be those of the same object read as a tree. */
 static void try_flat(struct slice text, struct arena *arena)
 {
     struct json_members members;
@@ -185,7 +188,8 @@ static void try_flat(struct slice text, struct arena *arena)
     json_members_done(&members);
 }
 
-/* With annotations that may be repeated: no other name is there twice. */
+/* Reads an object in which names that begin with "od" may be repeated. No other
+ * name may be there twice. */
 static void try_annotated(struct slice text, struct arena *arena)
 {
     struct json_members members;

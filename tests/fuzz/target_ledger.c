@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The ledger's entities, and the checkpoints in them. */
+/* The entities of the ledger, and the checkpoints in them. */
 #include <inttypes.h>
 
 #include "jobs/cascade/checkpoint.h"
@@ -65,7 +65,8 @@ static void check_fields(const struct ledger_run *a, const struct ledger_run *b)
     FUZZ_SAME(a->ending, b->ending);
 }
 
-/* Stored, read and stored: the same entity. `status --json` is JSON. */
+/* Stores a run, reads it and stores it again: it must be the same entity.
+ * `status --json` must write JSON. */
 static void check_run(struct ledger_run *run, struct arena *arena)
 {
     struct slice first = json_of(run, arena, false);
@@ -109,7 +110,8 @@ static int64_t maybe_ticks(struct fuzz_source *in)
     return fuzz_yes(in) ? fuzz_ticks(in) : 0;
 }
 
-/* As far as any run counts: what is beyond is held to this when it is read. */
+/* Returns a count up to the maximum that a run can reach. The ledger limits a
+ * higher stored count to this maximum when it reads it. */
 static int64_t some_count(struct fuzz_source *in)
 {
     return fuzz_int64(in) & (INT64_MAX / 4);
@@ -183,7 +185,7 @@ static bool same_path(const struct walk_path *a, const struct walk_path *b)
     return true;
 }
 
-/* Something is left to add a settle time to. */
+/* Returns whether a settle time can be added without an overflow. */
 static bool good_ticks(int64_t ticks)
 {
     return ticks >= 0 && ticks <= TICKS_MAX - 7 * 86400 * TICKS_PER_S;
@@ -196,7 +198,8 @@ static int64_t early_ticks(struct fuzz_source *in)
     return ticks > TICKS_1970 ? ticks / 4 + TICKS_1970 / 4 * 3 : ticks;
 }
 
-/* Written and read: the same, but for a path that does not fit. */
+/* Writes and reads a checkpoint: it must be the same, or without its path if
+ * the path does not fit. */
 static void check_checkpoint(
     const struct cascade_checkpoint *checkpoint, const struct walk_path *path)
 {
@@ -228,7 +231,7 @@ static void try_checkpoint(struct slice text)
     check_checkpoint(&read, path);
 }
 
-/* text, again and again up to a length that no checkpoint has room for. */
+/* Repeats text until `to` is too long for a checkpoint. Returns its length. */
 static size_t repeat(struct slice text, char *to)
 {
     size_t len = 0;

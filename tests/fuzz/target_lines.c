@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Lines: those of a file that is imported, and those of an archive, which is
- * opened again after a crash has torn its last one.
+ * Lines of a file that is imported, and of an archive that is opened again
+ * after a crash cut off its last line.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -18,7 +18,8 @@
 
 /* ---- import ---- */
 
-/* What export writes says the same, and is spelled the same once more. */
+/* Writes the entity as export does. It must be read back with the same
+ * properties and, exported again, give the same text. */
 static void check_canonical(const struct entity *entity, struct arena *arena)
 {
     struct entity spelled, again;
@@ -57,7 +58,8 @@ static void try_line(struct slice line, bool first, struct arena *arena)
     }
 }
 
-/* The line that begins at *at, by looking for its end alone. */
+/* Returns the line that begins at *at. A second implementation, which only
+ * looks for the end of the line. */
 static struct slice oracle_line(struct slice text, size_t *at)
 {
     struct slice line = {text.at + *at, 0};
@@ -169,7 +171,8 @@ static void get_file(struct buf *to)
     close(fd);
 }
 
-/* What was there stays up to its last whole line; then come ours. */
+/* Opens an archive with this content again and adds entities: the old content
+ * must stay up to its last whole line, followed by the new lines. */
 static void archive_goes_on(struct slice before, struct fuzz_source *in)
 {
     const struct archive_run run = {

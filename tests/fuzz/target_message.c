@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Messages of every sort of queue, and the arguments in them. */
+/* Messages of every kind of queue, and their arguments. */
 #include "jobs/job.h"
 #include "jobs/jobs.h"
 #include "tests/fuzz/fuzz.h"
@@ -35,7 +35,7 @@ static const struct setup_queue queues[] = {
     {.name = "coded", .job = &list[0], .base64 = true},
 };
 
-/* ---- bytes ---- */
+/* ---- any text ---- */
 
 static void check_args(
     const struct job *job, const struct request *request, struct arena *arena)
@@ -56,7 +56,7 @@ static void check_args(
     FUZZ_CHECK(message_args_same(request->args_json, request->args_json));
 }
 
-/* What was understood, written as enqueue does, is understood the same. */
+/* Writes the request as `enqueue` does: it must be read back the same. */
 static void check_again(const struct request *request, struct arena *arena)
 {
     struct request again;
@@ -99,7 +99,7 @@ static void try_body(
         FUZZ_SAME(request.args.values[0], text);
 }
 
-/* The body as a run's Args, for each job. */
+/* Reads the body as the Args of a run of each job. */
 static void try_args(struct slice text, struct arena *arena)
 {
     struct run_args args;
@@ -111,7 +111,7 @@ static void try_args(struct slice text, struct arena *arena)
     (void)message_args_same(text, slice_of("{\"channel\":\"x\"}"));
 }
 
-/* ---- messages that are known ---- */
+/* ---- messages made from known values ---- */
 
 static struct slice coded(struct arena *arena, struct slice text)
 {
@@ -162,7 +162,8 @@ static void message_is_read_back(struct fuzz_source *in)
     FUZZ_SAME(request.args_json, buf_slice(json));
 }
 
-/* A key on a bound queue is the argument, byte for byte, coded or not. */
+/* The text of a message on a queue with `job:` is the argument, byte for byte,
+ * in base64 or not. */
 static void argument_is_read_back(struct fuzz_source *in)
 {
     struct slice key = fuzz_key(in, 40);

@@ -9,7 +9,7 @@
 #include "worker/base/text.h"
 #include "worker/store/azure/queue_xml.h"
 
-/* ---- bytes ---- */
+/* ---- any text ---- */
 
 static void try_messages(struct slice text)
 {
@@ -42,7 +42,7 @@ static void try_others(struct slice text, struct arena *arena)
         FUZZ_CHECK(text_is_utf8(code) && text_is_utf8(message));
 }
 
-/* ---- what is written ---- */
+/* ---- requests that are written ---- */
 
 static void message_is_read_back(struct fuzz_source *in)
 {
@@ -67,7 +67,7 @@ static void message_is_read_back(struct fuzz_source *in)
     xmlFreeDoc(document);
 }
 
-/* ---- an answer as the service writes it ---- */
+/* ---- answers as the service writes them ---- */
 
 static struct message make_message(struct fuzz_source *in)
 {
@@ -81,7 +81,7 @@ static struct message make_message(struct fuzz_source *in)
     };
 }
 
-/* queue_xml_write() escapes the text; only what it makes is taken over. */
+/* Adds text escaped, which it takes from the output of queue_xml_write(). */
 static void add_text(struct buf *to, struct slice text)
 {
     struct buf *body = fuzz_buf();

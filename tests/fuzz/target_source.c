@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * TablewardSource, read from outside: what is read can be written and is read
- * back the same; nothing else is taken for one.
+ * The property TablewardSource with any text. A text that is read as a source
+ * can be written, and is read back the same.
  */
 #include "jobs/copy/source.h"
 #include "tests/fuzz/fuzz.h"

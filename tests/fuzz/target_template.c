@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Templates and expressions: any text, and templates made up together with
- * what they must give. The oracle computes with 128 bits.
+ * Templates and expressions: any text, and templates that are made together
+ * with their result. The oracle computes with 128 bits.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ static const struct template_scope with_entity = {arg_names, 2, true};
 static const struct template_scope args_only = {arg_names, 2, false};
 static const struct mark mark = {"t.yaml", 1, 1};
 
-/* ---- bytes ---- */
+/* ---- any text ---- */
 
 static void render(const struct template *template, const struct run_args *args,
     const struct entity *entity, bool is_filter)
@@ -38,7 +38,8 @@ static void render(const struct template *template, const struct run_args *args,
                        filter_check(buf_slice(text), &offset, &err) == TW_OK));
 }
 
-/* Compiled twice, it is the same; constant, it gives itself. */
+/* Compiles text as a template, or finds a problem. Its source must be text, and
+ * what it renders must be UTF-8 or a filter. */
 static void try_text(struct slice text, const struct template_scope *scope,
     bool is_filter, const struct run_args *args, const struct entity *entity,
     struct arena *arena)
@@ -64,7 +65,7 @@ static void try_text(struct slice text, const struct template_scope *scope,
     render(template, args, scope->has_entity ? entity : NULL, is_filter);
 }
 
-/* ---- expressions that are known ---- */
+/* ---- known expressions ---- */
 
 struct known {
     bool fails;
@@ -116,7 +117,8 @@ static bool holds(size_t sign, __int128 a, __int128 b)
     return results[sign];
 }
 
-/* Only the branch that is taken can fail. */
+/* Makes an if(). It fails if its condition or the branch that is taken
+ * fails. */
 static struct known make_if(struct maker *maker, unsigned depth)
 {
     struct known a, b, yes, no;
@@ -272,9 +274,10 @@ static void expression_gives_what_it_says(struct fuzz_source *in)
     buf_done(&maker.text);
 }
 
-/* ---- texts that are known ---- */
+/* ---- known texts ---- */
 
-/* Braces doubled, a constant, an argument, a property: all as they were. */
+/* Plain text with doubled braces, a constant, an argument and a property: each
+ * must be rendered as it is. */
 static void texts_come_out_as_they_went_in(struct fuzz_source *in)
 {
     struct slice plain = fuzz_text(in, 20), constant = fuzz_text(in, 20);
@@ -307,7 +310,7 @@ static void texts_come_out_as_they_went_in(struct fuzz_source *in)
     problems_done(&problems);
 }
 
-/* Whatever an argument holds, in a filter it is one constant. */
+/* In a filter, an argument with any text must be one constant. */
 static void filter_takes_any_argument(struct fuzz_source *in)
 {
     struct slice values[] = {fuzz_text(in, 20), fuzz_text(in, 6)};

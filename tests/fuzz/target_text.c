@@ -53,7 +53,7 @@ static void try_double(struct slice text, const char *copy)
     FUZZ_CHECK(isfinite(value));
 }
 
-/* A count of something: digits, and then one of the units. */
+/* Reads digits and one of the units, as an oracle for durations and sizes. */
 static bool counted(const char *copy, size_t len, const char *const *units,
     const int64_t *factors, size_t count, __int128 *ret)
 {
@@ -107,7 +107,8 @@ static int64_t two(const char *at)
     return (at[0] - '0') * 10 + at[1] - '0';
 }
 
-/* "2024-01-01T00:00:00" at the beginning of a text, by the C library. */
+/* Returns the seconds of "2024-01-01T00:00:00" at the start of a text, with the
+ * C library as the oracle. */
 static int64_t seconds_of(const char *at)
 {
     return days_from_1970(two(at) * 100 + two(at + 2), (int)two(at + 5),
@@ -116,7 +117,7 @@ static int64_t seconds_of(const char *at)
            two(at + 11) * 3600 + two(at + 14) * 60 + two(at + 17);
 }
 
-/* A time that was read has nothing but digits where digits belong. */
+/* A text that is read as a time must have digits wherever a time has digits. */
 static void try_ticks(struct slice text)
 {
     static const char shape[] = "dddd-dd-ddTdd:dd:dd";
@@ -172,7 +173,7 @@ static void any_time_is_read_back(struct fuzz_source *in)
     FUZZ_CHECK(again == ticks - ticks % TICKS_PER_S);
 }
 
-/* One place of a good text changed, and then perhaps another. */
+/* Returns a good text with one or two characters changed. */
 static struct slice damaged(struct fuzz_source *in, const char *good)
 {
     static const char liked[] = "-+ .:0Z9";
@@ -197,7 +198,8 @@ static void damaged_times_are_no_others(struct fuzz_source *in)
 
 /* ---- characters ---- */
 
-/* RFC 3629, by the value that a sequence would have. */
+/* Returns the length of the UTF-8 sequence, by RFC 3629; 0: it is wrong. It
+ * decodes the sequence and checks its value. */
 static size_t oracle_utf8(const unsigned char *at, size_t len)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -252,7 +254,8 @@ static void try_characters(struct slice text)
     buf_done(&again);
 }
 
-/* What people read is UTF-8 without control characters, whatever it was. */
+/* A text that is shown to people must be UTF-8 without control characters,
+ * whatever the input is. */
 static void try_showing(struct slice text)
 {
     struct buf shown;
@@ -275,7 +278,8 @@ static int sign(int order)
     return (order > 0) - (order < 0);
 }
 
-/* Units of the first character on which two texts differ decide. */
+/* Compares two texts by the UTF-16 units of the first character in which they
+ * differ. */
 static int oracle_compare(struct slice a, struct slice b)
 {
     for (;;) {

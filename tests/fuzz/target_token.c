@@ -9,7 +9,7 @@
 
 #define NOW (TICKS_1970 + INT64_C(1700000000) * TICKS_PER_S)
 
-/* A token goes into a header field as it is. */
+/* A token must be safe in a header field as it is. */
 static void check_answer(const struct identity_answer *answer)
 {
     size_t len = strlen(answer->token);
@@ -38,7 +38,7 @@ static void try_answer(int status, struct slice body)
     identity_answer_done(&answer);
 }
 
-/* A token that was made is read back. */
+/* The token and the lifetime in a response must be read back. */
 static void token_is_read_back(struct fuzz_source *in)
 {
     struct slice token = fuzz_word(in, 1, 100);

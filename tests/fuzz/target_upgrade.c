@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Schema upgrades that were made up, on entities from outside and on made-up
- * ones: what is changed is whole, at the newest version, and can be stored;
- * what no step names keeps its bytes; the same entity gives the same result;
- * and nothing that the steps have done is left to do.
+ * Random schema upgrades, on entities from the input and on generated entities.
+ * A changed entity has all changes, is at the newest version and can be stored.
+ * Properties that no step names keep their bytes. Equal entities give equal
+ * results. A second upgrade changes nothing.
  */
 #include "config/problems.h"
 #include "config/yaml.h"
@@ -13,7 +13,7 @@
 #include "jobs/upgrade/steps.h"
 #include "tests/fuzz/fuzz.h"
 
-/* Few names, so that steps meet. */
+/* Only a few names, so that several steps use the same property. */
 static const char *const NAMES[] = {"A", "B", "C", "D", "E"};
 #define NAME_COUNT (sizeof(NAMES) / sizeof(NAMES[0]))
 #define MAX_STEPS 4
@@ -93,7 +93,7 @@ static void add_versions(struct fuzz_source *in, struct buf *to)
     }
 }
 
-/* NULL: the steps do not go together. */
+/* Returns an upgrade with random steps; NULL: the steps cannot be combined. */
 static struct upgrade *made_upgrade(struct fuzz_source *in)
 {
     static const char *const DIFFERENCES[] = {"fail", "old", "new"};
@@ -126,7 +126,7 @@ static struct upgrade *made_upgrade(struct fuzz_source *in)
     return upgrade;
 }
 
-/* A record as expand leaves it, or one that was made up, or none. */
+/* Adds a record, which may be one that expand writes, or adds none. */
 static void add_record(struct fuzz_source *in, struct entity *entity)
 {
     static const char *const RECORDS[] = {"{}", "x",
@@ -139,8 +139,8 @@ static void add_record(struct fuzz_source *in, struct entity *entity)
             slice_of(FUZZ_PICK(in, RECORDS)));
 }
 
-/* Its first properties have names that steps may have, and it is at one of the
- * document's versions, or near. */
+/* Returns an entity. Its first properties have names that steps use, and its
+ * version is one of the upgrade's versions, or near, or missing. */
 static struct entity made_entity(struct fuzz_source *in)
 {
     struct entity made = fuzz_entity(in), entity;
@@ -192,7 +192,7 @@ static void check_untouched(const struct upgrade *upgrade,
     FUZZ_SAME(after->etag, before->etag);
 }
 
-/* What is sent is read back as the same, each property once. */
+/* The entity that would be sent must be read back the same. */
 static void check_stored(const struct entity *entity, struct arena *arena)
 {
     struct buf *json = fuzz_buf();
@@ -204,7 +204,7 @@ static void check_stored(const struct entity *entity, struct arena *arena)
     FUZZ_CHECK(fuzz_entities_equal(entity, &read));
 }
 
-/* Another round finds nothing to do. */
+/* Checks a changed entity; another round must find nothing to do. */
 static void check_changed(const struct upgrade_how *how,
     const struct entity *before, const struct entity *after,
     struct arena *arena)

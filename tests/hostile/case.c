@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* One row: its directory is filled, the program runs, its end is judged. */
+/* Runs one row: fills its directory, starts the program, and checks how it
+ * ends. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -21,8 +22,8 @@
 #define OUTPUT_MAX (256 * 1024)
 #define WORDS_MAX 16
 
-/* The store of ledger and queues is embedded, the other one hostile. The
- * second queue is the one that must not notice. */
+/* The ledger and the queues are in an embedded store; the other store is the
+ * hostile one. The job of the second queue must not be disturbed by it. */
 static const char default_yaml[] =
     "stores:\n"
     "  main: {embedded: main.db}\n"
@@ -203,7 +204,7 @@ static void start(
     free(text);
 }
 
-/* False: it still runs at until_ms. */
+/* Waits until the child has ended. False: it still runs at until_ms. */
 static bool wait_until(struct child *child, int64_t until_ms)
 {
     while (!child->over && platform_boot_ms() < until_ms) {

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hostile PROGRAM [PART OF A NAME ...]: every row, four at a time, each in a
- * process and a directory of its own. Ends with one line of counts.
+ * hostile PROGRAM [PART OF A NAME ...]: runs every row whose name contains one
+ * of the parts (without parts: every row), four at a time, each in a process
+ * and a directory of its own. Ends with a line that counts the rows that passed
+ * and failed.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,8 +18,9 @@
 #define AT_ONCE 4
 #define WHY_MAX 2048
 
-/* The sanitizers keep what is freed, and a shadow of all; and make a program
- * some ten times slower, on a machine that may be slow as it is. */
+/* A program with sanitizers needs more memory (freed memory is kept, and there
+ * is shadow memory) and is about ten times slower. The machine may be slow,
+ * too. */
 #ifdef MEM_IS_SANITIZED
 static const struct limits limits = {.mebibytes = 640, .ms = 60000};
 #else
@@ -51,7 +54,7 @@ static void begin(
         play(row, program, worker->folder);
 }
 
-/* True: the row that it played was as expected. */
+/* Returns whether the row of this worker has passed. */
 static bool end(struct worker *worker, int status)
 {
     folder_remove(worker->folder);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One hostile case: what the program meets, and how it must end. Every case is
- * one row of a table; case.c plays it in a process and a directory of its own.
+ * One hostile case: what the program receives, and how it must end. Each case
+ * is one row of a table; case.c runs it in a process and a directory of its
+ * own.
  *
- * Wherever a text stands, $PORT is the port of the row's server, $AUTH what
- * follows "Authorization: " in the request that is answered, $DIR the
- * directory.
+ * In any text, $PORT stands for the port of the row's server, $AUTH for the
+ * text after "Authorization: " in the request that is answered, and $DIR for
+ * the directory.
  */
 #ifndef TW_TESTS_HOSTILE_ROW_H
 #define TW_TESTS_HOSTILE_ROW_H
@@ -13,7 +14,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* before, count times unit, after: what is large is never held whole. */
+/* A text: before, then count times unit, then after. A large text is never in
+ * memory as a whole. */
 struct piece {
     const char *before, *unit;
     size_t count;
@@ -21,19 +23,20 @@ struct piece {
 };
 
 enum ending {
-    END_KEEP,   /* the connection stays                        */
-    END_CLOSE,  /* it is closed in order                       */
-    END_RESET,  /* it is reset                                 */
-    END_SILENT, /* nothing more comes until the other side goes */
-    END_DRIP,   /* a byte a second comes, for ever             */
+    END_KEEP,   /* the connection stays open */
+    END_CLOSE,  /* the connection is closed */
+    END_RESET,  /* the connection is reset */
+    END_SILENT, /* nothing more is sent until the client closes it */
+    END_DRIP,   /* a byte is sent every second, for ever */
 };
 
 /* What the server answers to a request whose head has `match` in it. */
 struct answer {
     const char *match; /* NULL: every request */
-    unsigned times;    /* so often, then the next row counts; 0: always */
-    const char *head;  /* status line and fields, without the empty line; NULL:
-                          the body is sent as it is                        */
+    unsigned times;   /* how many requests get this answer; after them, the next
+                         answer in the list counts; 0: no limit */
+    const char *head; /* status line and fields, without the empty line; NULL:
+                         only the body is sent, as it is */
     struct piece body;
     bool unframed; /* no Content-Length is added */
     enum ending ending;
@@ -44,42 +47,46 @@ struct file {
     struct piece content;
 };
 
-/* Put into the embedded store before the program starts. */
+/* A message or an entity that is put into the embedded store before the program
+ * starts. */
 struct plant {
-    const char *queue; /* a message's, or NULL: an entity's */
+    const char *queue; /* the queue of a message; NULL: an entity */
     const char *table, *partition_key, *row_key;
-    struct piece text; /* of the message; or properties, without braces */
+    struct piece text; /* text of the message, or properties of the entity
+                          without braces */
 };
 
 struct row {
     const char *name;
-    const char *command; /* words with a blank between; '_' within one is one */
+    const char *command; /* words with a blank between them; ~ stands for a
+                            blank inside a word */
     const char *jobs;    /* below `jobs:`; NULL: none */
-    const char *yaml;    /* the whole configuration instead */
+    const char *yaml; /* the whole configuration, in place of the default one */
     struct file files[2];
     struct answer answers[4];
     struct plant plants[4];
-    int code;         /* how it ends */
-    const char *says; /* somewhere in what it prints; NULL: nothing of note */
-    const char *also; /* the same, for a second thing */
-    bool hides_signature; /* what it prints has no signature of a request */
-    bool is_worker;       /* what was asked of another queue must be done; then
-                             SIGTERM must end it with `code`               */
-    unsigned stop_after_ms; /* SIGTERM comes so late; 0: none does */
+    int code;             /* exit code */
+    const char *says;     /* part of the output; NULL: not checked */
+    const char *also;     /* another part of the output; NULL: not checked */
+    bool hides_signature; /* the output must not contain a signature of a
+                             request */
+    bool is_worker; /* the message on the other queue must be handled; then
+                       SIGTERM is sent, and the exit code must be `code` */
+    unsigned stop_after_ms; /* SIGTERM is sent after this time; 0: never */
 };
 
 extern const struct row answer_rows[], file_rows[], ledger_rows[];
 extern const size_t answer_row_count, file_row_count, ledger_row_count;
 
-/* What a program may take: memory, and time until it ends, or ends after a
+/* Limits of a program: memory, and time until it ends by itself or after a
  * signal. */
 struct limits {
     unsigned mebibytes;
     unsigned ms;
 };
 
-/* case_run: play one row with the program; false: *why (of size bytes) says
- * what was wrong. Changes the directory. */
+/* case_run: runs one row with the program. False: why (of size bytes) says what
+ * was wrong. Changes the current directory. */
 bool case_run(const struct row *row, const char *program,
     const struct limits *limits, char *why, size_t size);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Answers of a service, or of what stands before it. An answer that comes again
- * and again is tried RETRY_TRIES times; AZURE asks for no wait between them.
+ * Answers of a service, or of a proxy in front of it. If the answer is always
+ * the same error, the program makes RETRY_TRIES attempts; the header in AZURE
+ * makes it wait only 1 ms between them.
  */
 #include "tests/hostile/row.h"
 
@@ -18,19 +19,20 @@
         .head = OK, .body = PAGE("{" ETAG KEYS "}")                            \
     }
 #define COUNTED .command = "count Blogs", .code = 0, .says = "1"
-/* Counted in the end: only the first answer is such a one. */
+/* The program succeeds, because only the first answer is bad. */
 #define ONCE(...) COUNTED, .answers = {{.times = 1, __VA_ARGS__}, ONE}
 #define NOT_COUNTED .command = "count Blogs", .code = 69
 #define EXPORTED(ends) .command = "export Blogs out.jsonl", .code = ends
 #define STOPPED .stop_after_ms = 1000, .code = 75, .says = "stopped"
-/* An error with that message. */
+/* An error with this message. */
 #define REFUSED(text)                                                          \
     .head = "HTTP/1.1 400 No\r\n" AZURE,                                       \
     .body = {.before = "{\"odata.error\":{\"code\":\"Bad\",\"message\":"       \
                        "{\"value\":\"" text "\"}}}"}
 #define PROXY "check the endpoint and any proxy"
 
-/* An answer to a batch that changes n entities. */
+/* The parts of an answer to a batch that changes entities: one PART for
+ * each. */
 #define PART                                                                   \
     "--c\r\nContent-Type: application/http\r\n\r\nHTTP/1.1 204 No "            \
     "Content\r\nETag: W/\"e\"\r\n\r\n\r\n"
@@ -43,8 +45,8 @@
     .command = "import Blogs in.jsonl",                                        \
     .files = {{"in.jsonl", {.before = "{" KEYS ",\"A\":1}\n"}}}
 
-/* A message of ours is put: the run's entity and its ledger index row
- * before. */
+/* The configuration for `enqueue`: it puts a message, after it has written the
+ * run's entity and its ledger index row. */
 #define CLOUD(credentials)                                                     \
     "stores:\n  cloud: {azure: {connection_string: \"DefaultEndpointsProtocol" \
     "=http;AccountName=acct;" credentials                                      \
@@ -76,7 +78,8 @@
 #define PUT_FAILED                                                             \
     .command = "enqueue good channel=a --id a", .yaml = CLOUD(KEY), .code = 69
 
-/* A run whose tables lie in the hostile store, and one whose do not. */
+/* A job whose tables are in the hostile store, beside the job of the other
+ * queue, whose tables are not. */
 #define BAD                                                                    \
     "  bad:\n    kind: cascade-delete\n    args: [channel]\n"                  \
     "    parent: {table: Channels, partition_key: \"{channel}\", row_key: "    \
@@ -90,7 +93,7 @@
                            "\"channel\":\"x\"}}"}}}
 
 const struct row answer_rows[] = {
-    /* ---- what is no HTTP ---- */
+    /* ---- answers that are not HTTP ---- */
     {"reset at once", ONCE(.ending = END_RESET, .body = {.before = ""})},
     {"closed at once", ONCE(.ending = END_CLOSE, .body = {.before = ""})},
     {"garbage", ONCE(.ending = END_CLOSE,
@@ -148,7 +151,7 @@ const struct row answer_rows[] = {
                 {.head = OK "x-ms-client-request-id: wrong\r\n",
                     .body = PAGE("")}},
         .says = "0\n"},
-    /* ---- what something else answers ---- */
+    /* ---- answers that are not from the service ---- */
     {"a portal", NOT_COUNTED,
         .answers = {{.head = OK, .body = {.before = "<html>Log in</html>"}}},
         .says = PROXY},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Files that a person names: entities to import, and configurations. */
+/* Files that the user names: entities to import, and configurations. */
 #include "tests/hostile/row.h"
 
 #define KEYS "\"PartitionKey\":\"p\",\"RowKey\":\"r\""

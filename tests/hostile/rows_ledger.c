@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Messages on a queue and entities of the ledger, as anyone who may write there
- * can put them. The run of another queue is always done. */
+/* Messages on a queue and entities of the ledger, as written by anyone with the
+ * right to write there. The run of the other queue must always be done. */
 #include "tests/hostile/row.h"
 
 #define SERVED .command = "worker", .is_worker = true
 #define SENT(...)                                                              \
     SERVED, .plants = {{.queue = "tableward", .text = {.before = __VA_ARGS__}}}
-/* The entity of run x, and the message that asks for it. */
+/* The ledger's entity of run x, and the message for this run. */
 #define KEPT(...)                                                              \
     SERVED, .plants = {{.queue = "tableward",                                  \
                            .text = {.before = "{\"job\":\"good\",\"id\":"      \

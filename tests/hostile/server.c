@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A thread for each connection; it reads a request, and sends what is due. */
+/* A thread for each connection, which reads a request and sends the answer. */
 #include "tests/hostile/server.h"
 
 #include <arpa/inet.h>
@@ -20,7 +20,7 @@ static struct {
     int listener;
     const struct answer *answers;
     size_t count;
-    pthread_mutex_t mutex; /* guards what follows */
+    pthread_mutex_t mutex; /* guards all members below */
     unsigned served[8];
     char signatures[SIGNATURES_MAX][64];
     size_t signature_count;
@@ -29,7 +29,7 @@ static struct {
 struct connection {
     int socket;
     char head[HEAD_MAX];
-    size_t len; /* of what was read of the next request */
+    size_t len; /* number of bytes read of the next request */
     char authorization[512];
 };
 
@@ -50,7 +50,7 @@ static bool send_all(int to, const char *text, size_t len)
     return true;
 }
 
-/* text with $AUTH in its place. */
+/* Copies text to `to` with $AUTH replaced. Returns its length. */
 static size_t fill_in(
     const struct connection *connection, const char *text, char *to)
 {
@@ -117,7 +117,7 @@ static void wait_for_close(int socket)
         continue;
 }
 
-/* False: the connection is over. */
+/* Ends an answer. False: the connection must be closed. */
 static bool end_answer(struct connection *connection, enum ending ending)
 {
     const struct linger now = {1, 0};
@@ -142,7 +142,7 @@ static bool end_answer(struct connection *connection, enum ending ending)
     return false;
 }
 
-/* The rule for a request, counted. */
+/* Returns the answer to a request, and counts it; NULL: none fits. */
 static const struct answer *choose(const char *head)
 {
     const struct answer *found = NULL;
@@ -188,14 +188,15 @@ bool server_has_signature(const char *text)
 
     pthread_mutex_lock(&server.mutex);
     for (size_t i = 0; i < server.signature_count && !found; i++) {
-        server.signatures[i][20] = '\0'; /* a piece is too much already */
+        server.signatures[i][20] = '\0'; /* a part must not be shown either */
         found = strstr(text, server.signatures[i]) != NULL;
     }
     pthread_mutex_unlock(&server.mutex);
     return found;
 }
 
-/* The head into connection->head; its body is read and dropped. */
+/* Reads a request: its head into connection->head; its body is dropped. False:
+ * the client has closed the connection. */
 static bool read_request(struct connection *connection)
 {
     size_t left = 0;

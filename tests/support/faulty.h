@@ -81,7 +81,7 @@ struct faulty {
     bool refuse_scans; /* every scan gets TW_TOO_LARGE */
     unsigned expire_token; /* n: the first continued scan from the n-th scan on
                               gets TW_INVALID, once; 0: none */
-    unsigned page_max;     /* most entities of a page; 0: no limit */
+    unsigned page_max;     /* maximum entities of a page; 0: no limit */
 
     pthread_mutex_t turn;        /* held while before() runs */
     struct platform_mutex mutex; /* guards all members below */

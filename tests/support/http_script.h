@@ -26,8 +26,8 @@ struct script_step {
 struct http_script; /* a running server */
 
 /* http_script_start: starts a server. After the last step it closes the
- * connection of each further request. steps are borrowed. Owned;
- * http_script_stop() ends it. */
+ * connection of each further request. steps are borrowed. Owned:
+ * http_script_end() ends it, http_script_free() releases it. */
 struct http_script *http_script_start(
     const struct script_step *steps, size_t count);
 

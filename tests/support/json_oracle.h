@@ -13,8 +13,8 @@
 #include "worker/base/json.h"
 #include "worker/base/slice.h"
 
-/* Most members of an object: the reader compares each name with each other
- * name. */
+/* Maximum number of members of an object: the reader compares each name with
+ * each other name. */
 #define ORACLE_MAX_MEMBERS 64
 
 enum oracle_answer { ORACLE_REFUSES, ORACLE_TAKES, ORACLE_CANNOT_SAY };

@@ -127,7 +127,7 @@ struct workbench {
     bench_script *script; /* NULL: each attempt succeeds */
     unsigned attempts;    /* attempts begun */
     unsigned running;     /* attempts under way */
-    unsigned together;    /* most attempts at the same time */
+    unsigned together;    /* maximum of `running` */
     unsigned gate;        /* for scripts: see workbench_open_gate() */
 };
 
