@@ -24,7 +24,7 @@ struct part {
     struct slice method, url, body;
     struct pairs headers;
     struct target target;
-    bool no_content; /* Prefer: return-no-content */
+    bool no_content; /* Prefer: return-no-content was sent */
 };
 
 struct transaction {
@@ -160,7 +160,7 @@ static bool read_part(struct transaction *transaction, struct slice text)
     struct part *part = &transaction->parts[transaction->count];
 
     if (transaction->count == MAX_PARTS)
-        return true; /* the batch is refused even with MAX_PARTS requests */
+        return true; /* already too many: the batch is refused */
     read_headers(&text, &outer);
     while (text.len > 0 && (text.at[0] == '\r' || text.at[0] == '\n'))
         (void)take_line(&text);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Settings from JSON, by a table of their names. */
+/* Reads settings from JSON; a table has their names. */
 #include "tests/azsim/console.h"
 
 #include <inttypes.h>

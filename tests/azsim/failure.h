@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The refusals of the service: code, status and sentence of each.
+ * The refusals of the service: the error code, HTTP status and message of each.
  *
  * Source: Azure Storage REST, "Status and error codes".
  */

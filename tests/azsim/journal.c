@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The log of requests: lines of JSON, made when they are added. */
+/* The log of requests: lines of JSON, each made when its entry is added. */
 #include "tests/azsim/journal.h"
 
 #include <inttypes.h>

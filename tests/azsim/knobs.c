@@ -16,7 +16,7 @@ struct gates {
     struct platform_mutex lock; /* guards all members below */
     struct platform_cond opened;
     struct knobs knobs;
-    uint64_t state; /* of the generator */
+    uint64_t state; /* of the random number generator */
     enum gate gates[KNOBS_MAX_WORKERS];
     unsigned waiting[KNOBS_MAX_WORKERS];
 };

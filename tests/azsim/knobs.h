@@ -23,9 +23,10 @@ struct knobs {
     int64_t account_limit;   /* entities/s, 0: none (the service: 20,000)   */
     int64_t partition_limit; /* entities/s, 0: none (the service: 2,000)    */
     int64_t busy_share;      /* get 503 or 500, whatever the limits are */
-    int64_t hint_share;      /* of refusals: with Retry-After: 1             */
+    int64_t hint_share;      /* refusals that have Retry-After: 1 */
     int64_t empty_share;     /* of pages: without an entity, but with a token */
-    int64_t short_share;     /* of pages: fewer than asked for, and a token */
+    int64_t short_share; /* of pages: with fewer entities than requested, and a
+                            token */
     int64_t keys; /* that are accepted: 1 the first, 2 the second, 3 both */
     int64_t being_deleted_ms; /* how long the name of a deleted table or queue
                                  cannot be used */

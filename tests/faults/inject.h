@@ -54,12 +54,12 @@ struct io_report {
     atomic_int last;             /* enum io_call of the last call that failed */
 };
 
-/* io_begin: from now on, for the life of the process. Before any file is
- * open. Both are borrowed. */
+/* io_begin: follows the plan from now on, for the life of the process. Call it
+ * before any file is open. plan and report are borrowed. */
 void io_begin(const struct io_plan *plan, struct io_report *report);
 
-/* io_report_text: which failed last, and how many, for people; lives until the
- * next call. */
+/* io_report_text: returns a text for people: which call failed last, and how
+ * many failed. It lives until the next call. */
 const char *io_report_text(struct io_report *report);
 
 #endif

@@ -24,7 +24,7 @@ struct scene {
     const char *again[3];
     /* The script of the server behind the azure store `cloud` (see
      * service.h). */
-    const char *service; /* NULL: none */
+    const char *service; /* NULL: the scene does not use this store */
 };
 
 extern const struct scene SCENES[];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Parents of cascades. */
+/* Inserts parents for cascades. */
 #include "tests/support/cascade_job.h"
 
 #include "worker/base/mem.h"

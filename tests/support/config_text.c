@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A piece of configuration as text: see config_text.h. */
+/* Reads configuration from a text: see config_text.h. */
 #include "tests/support/config_text.h"
 
 static void init(struct config_text *c)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A store that is filled and looked at directly. */
+/* Fills and reads a store without a worker: see direct.h. */
 #include "tests/support/direct.h"
 
 #include <stdio.h>

@@ -18,11 +18,10 @@ struct effect {
     unsigned applied; /* how often the inner store gets the request */
     bool sent;        /* bytes of the request were sent to the service */
     bool hinted;
-    int status;       /* of the answer; 0: there was no answer */
-    enum tw_err read; /* what the caller of a read is told, ... */
-    enum tw_err
-        write; /* ... and the caller of a write; TW_OK: what the store says */
-    const char *sentence; /* and why */
+    int status;           /* of the answer; 0: there was no answer */
+    enum tw_err read;     /* what the caller of a read is told, ... */
+    enum tw_err write;    /* ... of a write; TW_OK: what the store says */
+    const char *sentence; /* ... with this message */
 };
 
 static const struct effect EFFECTS[FAULTS] = {

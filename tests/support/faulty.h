@@ -58,7 +58,7 @@ struct faulty {
     enum fault (*choose)(void *ctx, enum store_call call, unsigned n);
     void *ctx;
     uint64_t seed;
-    const struct faulty_share *shares; /* NULL: nothing ever fails */
+    const struct faulty_share *shares; /* NULL: no request fails */
     size_t share_count;
 
     /* before: called before each batch is applied, for one batch at a time. A
@@ -67,7 +67,7 @@ struct faulty {
     void (*before)(void *ctx, const struct batch *batch);
 
     const char *refused_key; /* a batch with this RowKey is refused ... */
-    enum tw_err refusal;     /* ... with this outcome (0: a conflict) */
+    enum tw_err refusal;     /* ... with this outcome (0: TW_CONFLICT) */
     bool refusal_unnamed;    /* ... and the answer names no operation */
 
     /* A late write is carried out when late_ms, and a random part of
@@ -97,8 +97,7 @@ struct faulty {
     unsigned running, most_running; /* batches at the same time */
 };
 
-/* FAULTY_CHOICE: a function for the member choose; it need not use its
- * parameters. */
+/* FAULTY_CHOICE: begins the definition of a function for the member choose. */
 #define FAULTY_CHOICE(name)                                                    \
     static enum fault name(void *ctx, enum store_call call, unsigned n)
 

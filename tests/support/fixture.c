@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a test of a store begins with. */
+/* The fixture of a test of a store: see fixture.h. */
 #include "tests/support/fixture.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A run without a worker, for tests of kinds. */
+/* A run without a worker: see hosted.h. */
 #include "tests/support/hosted.h"
 
 #include <stdio.h>

@@ -70,7 +70,7 @@ struct hosted {
     int share; /* in thousandths; -1: not known. between() may read it too */
     enum run_waits_for waits_for;
     char failed_why[1024], failed_step[160];
-    char note[4096]; /* the sentences of all attempts, a line each */
+    char note[4096]; /* the notes of all attempts, each in a line */
     int parent_found;
 };
 

@@ -28,7 +28,7 @@ enum store_call {
     STORE_CALLS,
 };
 
-/* A set of calls. */
+/* Sets of calls, as bits. */
 #define CALL_SET(call) (1U << (call))
 #define CALL_ALL (CALL_SET(STORE_CALLS) - 1)
 #define CALL_READS                                                             \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Jobs from a piece of configuration, for tests of kinds. */
+/* Loads jobs from a piece of configuration: see loading.h. */
 #include "tests/support/loading.h"
 
 #include <stdio.h>

@@ -15,7 +15,7 @@ extern struct arena scratch;
 int scratch_set_up(void **state);
 int scratch_tear_down(void **state);
 
-/* SCRATCH_TEST: a test with an empty scratch. */
+/* SCRATCH_TEST: a test that begins with an empty arena `scratch`. */
 #define SCRATCH_TEST(name) TEST_IN(name, scratch_set_up, scratch_tear_down)
 
 /* scratch_entity: reads text, which must be an entity as the service's JSON.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Chance, killed attempts and seeds: see storm.h. */
+/* Random numbers, checkpoints and seeds of storms: see storm.h. */
 #include "tests/support/storm.h"
 
 #include <stdarg.h>

@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static struct test *tests;   /* by line */
-static struct test *running; /* NULL: none */
+static struct test *tests;   /* in the order of their lines */
+static struct test *running; /* NULL: no test runs */
 static bool passed;          /* the running test has come to its end */
 static char at_case[256];    /* empty: the running test has named no case */
 static char folder[FOLDER_BYTES];

@@ -31,7 +31,7 @@
 struct test {
     const char *name;
     void (*run)(void **state);
-    int (*set_up)(void **state); /* NULL: none */
+    int (*set_up)(void **state); /* NULL: there is none */
     int (*tear_down)(void **state);
     int line;
     struct test *next; /* used by test.c only */

@@ -33,7 +33,7 @@ enum bench_call {
     BENCH_RENEW,
     BENCH_DELETE,
     BENCH_PEEK,
-    BENCH_CREATE, /* tables and queues */
+    BENCH_CREATE, /* of tables and queues */
     BENCH_OTHER,
     BENCH_CALLS,
 };
@@ -126,13 +126,13 @@ struct workbench {
 
     bench_script *script; /* NULL: each attempt succeeds */
     unsigned attempts;    /* attempts begun */
-    unsigned running;     /* attempts under way */
+    unsigned running;     /* attempts that have begun and not ended */
     unsigned together;    /* maximum of `running` */
     unsigned gate;        /* for scripts: see workbench_open_gate() */
 };
 
-/* BENCH_SCRIPT, BENCH_FAULT, BENCH_BETWEEN: a function for the member script,
- * fault or between; it need not use its parameters. */
+/* BENCH_SCRIPT, BENCH_FAULT, BENCH_BETWEEN: begin the definition of a function
+ * for the member script, fault or between. */
 #define BENCH_SCRIPT(name)                                                     \
     static enum run_end name(struct workbench *bench, struct run *run,         \
         unsigned attempt_number, struct err *err)
