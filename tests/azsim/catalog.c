@@ -149,9 +149,10 @@ void catalog_unlock(struct account *account)
     platform_unlock(&account->lock);
 }
 
-/* ---- places ---- */
+/* ---- tables and queues ---- */
 
-/* Compares without regard to case, as the service does for names of tables. */
+/* Returns whether place has this name. As in the service, the case of letters
+ * does not count. */
 static bool is_called(
     const struct place *place, enum service service, struct slice name)
 {
@@ -295,7 +296,7 @@ size_t catalog_list(struct account *account, enum service service,
     return count;
 }
 
-/* ---- notes ---- */
+/* ---- notes of messages ---- */
 
 struct note *catalog_note(struct account *account, struct slice id, bool create)
 {

@@ -11,7 +11,7 @@
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
 
-/* ---- taking apart ---- */
+/* ---- reading the URL ---- */
 
 static struct slice cut(struct slice *rest, char separator)
 {
@@ -109,7 +109,7 @@ void exchange_done(struct http_exchange *exchange)
     arena_done(&exchange->arena);
 }
 
-/* ---- looking up ---- */
+/* ---- headers and parameters ---- */
 
 static struct slice find(
     const struct pairs *pairs, const char *name, bool any_case)
@@ -149,7 +149,7 @@ bool exchange_integer(const struct http_exchange *exchange, const char *name,
     return true;
 }
 
-/* ---- answering ---- */
+/* ---- writing the answer ---- */
 
 void exchange_field(
     struct http_exchange *exchange, const char *name, const char *format, ...)

@@ -46,7 +46,7 @@ void journal_free(struct journal *journal)
     mem_free(journal);
 }
 
-/* Returns the text between "Owner":" in the body and the next quote. */
+/* Returns the text after `"Owner":"` in the body, up to the next quote. */
 static struct slice find_owner(const struct http_exchange *exchange)
 {
     static const char name[] = "\"Owner\":\"";

@@ -60,7 +60,7 @@ void gates_turn(struct gates *gates, const struct knobs *knobs)
     platform_unlock(&gates->lock);
 }
 
-/* ---- drawing ---- */
+/* ---- random decisions ---- */
 
 /* Returns the next number of splitmix64. Called with the lock held. */
 static uint64_t draw(struct gates *gates)
@@ -87,7 +87,7 @@ bool gates_draw(struct gates *gates, int64_t share)
     return share > 0 && gates_below(gates, 1000) < share;
 }
 
-/* ---- waiting ---- */
+/* ---- waiting at the gates ---- */
 
 static void nap_ms(int64_t ms)
 {

@@ -11,7 +11,8 @@
 
 #define KNOBS_MAX_WORKERS 16
 
-/* A share is a number of 1000 cases. Latency and waits are in real time. */
+/* A share says how many of 1000 cases are meant. Latency and waits are in real
+ * time. */
 struct knobs {
     int64_t seed;            /* of all random decisions */
     int64_t latency_ms;      /* shortest wait before a request is carried out */

@@ -14,7 +14,7 @@ struct bucket {
     struct slice name;
     int64_t filled_ms;
     int64_t milli; /* thousandths of an entity; below 0: more were taken than
-                      were there */
+                      the limit allows so far */
 };
 
 struct limits {

@@ -12,10 +12,10 @@
  *                               "nth_fault":3,...}
  *   GET  /azsim-proxy/counts   {"requests":123,"reset_before":12,...}
  *
- * The setting of a fault is the number of 1000 requests that meet it. nth: the
- * nth request, counted from the last setting of nth, meets the fault nth_fault
- * (a number from 0, in the order below). For all other requests, the seed and
- * the number of the request decide.
+ * The setting of a fault says how many of 1000 requests meet it. nth: the nth
+ * request, counted from the last setting of nth, meets the fault nth_fault (a
+ * number from 0, in the order below). For all other requests, the seed and the
+ * number of the request decide.
  *
  * Each connection has a thread, which handles one request after the other: it
  * reads the whole request, chooses a fault, passes the request on and reads the
@@ -83,7 +83,7 @@ static struct {
 static struct door doors[MAX_DOORS];
 static unsigned door_count;
 
-/* ---- choosing ---- */
+/* ---- the choice of a fault ---- */
 
 static uint64_t mix(uint64_t z)
 {

@@ -311,7 +311,7 @@ static void keys_are_ordered_by_units(struct fuzz_source *in)
     FUZZ_CHECK(text_utf16_compare(a, a) == 0);
 }
 
-/* ---- codings ---- */
+/* ---- encodings ---- */
 
 static void try_percent(struct slice text)
 {

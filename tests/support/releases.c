@@ -260,7 +260,7 @@ bool releases_remove_old(
     return true;
 }
 
-/* ---- what must hold ---- */
+/* ---- the check of a state ---- */
 
 const char *releases_lost(const struct releases *releases,
     const struct release_state *state, enum release_end end)

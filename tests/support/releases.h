@@ -42,7 +42,7 @@ enum release_end { RELEASE_OPEN, RELEASE_CONTRACTED, RELEASE_NAMED };
 
 enum release_way {
     OLD_MERGE,
-    OLD_MERGE_V, /* with its version */
+    OLD_MERGE_V, /* merges T and its own version */
     OLD_TYPED, /* replaces the entity by the properties that it knows, without a
                   version */
     OLD_TYPED_V1,     /* the same with its own version */
