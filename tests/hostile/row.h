@@ -26,7 +26,7 @@ enum ending {
     END_KEEP,   /* the connection stays open */
     END_CLOSE,  /* the connection is closed */
     END_RESET,  /* the connection is reset */
-    END_SILENT, /* nothing more is sent until the client closes it */
+    END_SILENT, /* nothing more is sent until the client disconnects */
     END_DRIP,   /* a byte is sent every second, for ever */
 };
 

@@ -101,12 +101,13 @@ void virtual_return(void);
  * virtual_crash: ends all threads of the process. If the caller is one of them,
  * the call does not return.
  * virtual_stall: stops all threads of the process for ms, as SIGSTOP does.
- * virtual_stall_thread: the same for its threads of this name only.
- * virtual_step_clocks: adds wall_ms and boot_ms to what its clocks show;
+ * virtual_stall_thread: stops only those threads of the process that have this
+ * name.
+ * virtual_step_clocks: adds wall_ms and boot_ms to the clocks of the process;
  * negative numbers put them back.
- * virtual_pause: as virtual_stall(), but its clocks stand still too, as when a
- * hypervisor pauses a machine. Does nothing and returns false if the process is
- * stalled already.
+ * virtual_pause: as virtual_stall(), but the clocks of the process stand still
+ * too, as when a hypervisor pauses a machine. Does nothing and returns false if
+ * the process is stalled already.
  */
 void virtual_crash(int process);
 void virtual_stall(int process, int64_t ms);

@@ -107,8 +107,8 @@ struct workbench {
     unsigned calls[BENCH_CALLS];
     unsigned ledger_writes; /* batches to the table of the ledger */
     int64_t delay_ms;       /* delay of every request */
-    int64_t paused_ms;   /* the machine was paused for this time: the service's
-                            clock is ahead by it */
+    int64_t paused_ms; /* time for which this machine was paused; the service's
+                          clock is ahead by this time */
     int64_t scan_max_ms; /* timeout of the last scan, by its deadline */
     int64_t hidden_s;    /* visibility timeout of the last Get Messages */
     /* fault: returns what the n-th request (from 1) of this call meets. Called
