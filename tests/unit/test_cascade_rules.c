@@ -101,7 +101,7 @@ TEST(what_is_wrong_in_a_parent_is_told)
             "invalid table name ''"},
         {PARENT_WITH("store: \"${HOLDS_NOTHING}\", " DEAD),
             "`store:` is empty"},
-        /* The time of creation is a property. */
+        /* `created` names a property. */
         {PARENT_WITH(DEAD ", created: ''"),
             "`created` must name a property that the application can set: "
             "invalid property name ''"},
@@ -156,7 +156,7 @@ LOADING_TEST(the_time_of_creation_is_a_property)
 TEST(what_is_wrong_in_a_tombstone_is_told)
 {
     static const struct choice CASES[] = {
-        /* It is a map of values. */
+        /* A tombstone is a map of values. */
         {"Deleted", "`tombstone:` needs properties"},
         {"{}", "`tombstone:` needs properties"},
         {"{Deleted: [true]}", "tombstone property Deleted needs a value"},

@@ -70,8 +70,13 @@ async function again(suite) {
   await suite.judge('each source has its copy', async () => {
     await front.insert('Posts', [...sources.values()]);
     const {ledger} = await run(suite, 'by-month');
-    assert.strictEqual(ledger.EntitiesWritten, 400);
     await assert_copies(front, [...sources.values()]);
+    // A batch whose response Azurite sent too late is found stored, and counts
+    // as nothing.
+    if (suite.Store.name === 'embedded')
+      assert.strictEqual(ledger.EntitiesWritten, 400);
+    else
+      assert.ok(ledger.EntitiesWritten <= 400, ledger.EntitiesWritten);
   });
   await suite.judge('a run without changes writes nothing', async () => {
     const {ledger} = await run(suite, 'by-month');
