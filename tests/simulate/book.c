@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The book of runs and messages.
+ * The book of runs and messages. Its rules:
  *
- *   a run is claimed only when the lease of the last owner is over, or its
- *   process has died on the same host, and its time has come; it ends once;
- * what an owner sends, it sends in its lease, and no work once the run only
- * waits for its copy; counts never fall; a marker exists beside a run exactly
- * while it is open; a message goes only when its run has ended, or once it was
- * paused: who took it then may delete it after the run was resumed.
+ *   - a run is acquired only when the lease of its last owner has expired, or
+ *     the owner's process has died on the same host, and when its time to be
+ *     resumed has come; it ends once;
+ *   - an owner sends requests only during its lease, and no requests of the
+ *     kind once the run only waits for its poison copy;
+ *   - counts never fall;
+ *   - an open run is on the list of open runs, an ended run on another list;
+ *   - a message is deleted only when its run has ended or was once paused: the
+ *     worker that then received the message may delete it after the resume.
  */
 #include "tests/simulate/book.h"
 
@@ -20,28 +23,31 @@
 #include "worker/base/text.h"
 #include "worker/run/lease.h"
 
-/* Claims that were seen to write, by where they are in memory. */
+/* A lease that has sent a write, known by the addresses of its two
+ * deadlines. */
 struct leaseholder {
     struct leaseholder *next;
     const void *process;
-    const struct deadline *deadline; /* of the run's requests */
-    const struct deadline *own;      /* of the lease's */
+    const struct deadline *deadline; /* the deadline of the run's requests */
+    const struct deadline *own;      /* the deadline of the lease's own
+                                        requests */
     char key[QUEUE_ID_MAX + 64];
     char owner[LOCK_FILE_OWNER_MAX];
     int32_t epoch;
-    bool claimed;              /* the ledger has this owner, or had it last */
-    int64_t lease_until_ticks; /* the latest that it has asked for */
-    bool unaware;    /* its clocks have stood still since it asked for it */
-    int64_t told_ms; /* ... but an answer has told it what the time is */
+    bool claimed;              /* the ledger names this owner, or named it
+                                  last */
+    int64_t lease_until_ticks; /* the latest LeaseUntil that it has sent */
+    bool unaware;    /* its clocks have stood still since it sent LeaseUntil */
+    int64_t told_ms; /* ... but since then a response has told it the time */
 };
 
 struct message_note {
     struct message_note *next;
     char id[QUEUE_ID_MAX];
-    char key[QUEUE_ID_MAX + 64]; /* of its run; empty: unreadable */
+    char key[QUEUE_ID_MAX + 64]; /* key of its run; empty: it cannot be read */
     const char *queue;
     bool deleted;
-    bool lost; /* with its queue */
+    bool lost; /* it was lost with its queue */
 };
 
 struct book {
@@ -49,7 +55,7 @@ struct book {
     struct sim_run *runs;
     struct leaseholder *leaseholders;
     struct message_note *messages;
-    unsigned poisoned; /* puts to poison queues */
+    unsigned poisoned; /* number of messages put into poison queues */
 };
 
 struct book *book_new(struct sim *sim)
@@ -91,7 +97,7 @@ static struct sim_run *run_of(
     return run;
 }
 
-/* {"what":"News"} */
+/* Reads the argument of the run from JSON such as {"what":"News"}. */
 static void read_what(struct sim_run *run)
 {
     static const char before[] = "{\"" SIM_ARGUMENT "\":\"";
@@ -153,7 +159,7 @@ static void judge_counts(struct book *book, const struct sim_run *run,
         sim_complain(book->sim, "%s: its arguments have changed", run->key);
 }
 
-/* A later write of a run that is known. */
+/* Judges a later write of a run that is in the ledger already. */
 static void judge_change(struct book *book, const struct sim_run *run,
     const struct ledger_run *was, const struct ledger_run *is)
 {
@@ -168,8 +174,9 @@ static void judge_change(struct book *book, const struct sim_run *run,
     judge_counts(book, run, was, is);
 }
 
-/* Who has claimed it, and who has let it go: that one may not know it yet,
- * where the answer was lost or the write landed late, and says it again. */
+/* Notes which leases the ledger now names as owner and which it has released. A
+ * lease that was released may not know it yet, because the response was lost or
+ * the write arrived late; it may then write its release again. */
 static void note_acquired(struct book *book, const struct sim_run *run)
 {
     for (struct leaseholder *leaseholder = book->leaseholders; leaseholder;
@@ -217,7 +224,8 @@ static void run_written(struct book *book, const struct entity *entity)
     book->sim->kind->run_moved(book->sim->state, run, was);
 }
 
-/* On which lists of the index a run is; it is to be on one. */
+/* Notes on which lists of the index the run is, after an index row was written
+ * or deleted. A run must be on exactly one list. */
 static void row_written(
     struct book *book, const struct entity *entity, bool there)
 {
@@ -239,7 +247,8 @@ void book_commit(struct book *book, const struct batch *batch, bool by_worker)
         bool gone = operation->type == OPERATION_DELETE;
 
         if (slice_begins(entity->partition_key, slice_of("!")))
-            continue; /* no job: intents, locks, steps of upgrades */
+            continue; /* not a job's partition: intents, locks, steps of
+                         upgrades */
         if (slice_begins(entity->row_key, slice_of("!")))
             row_written(book, entity, !gone);
         else if (gone)
@@ -373,8 +382,9 @@ static const struct entity *staked(const struct store_request *request)
     return NULL;
 }
 
-/* A write that names an owner tells whose claim the deadline belongs to: both
- * of its deadlines lie in the same claim. */
+/* Notes the lease that has sent this write. The write names its owner, and so
+ * tells to which lease its deadline belongs; both deadlines are members of the
+ * same struct lease. */
 static void learn(struct book *book, const void *process,
     const struct deadline *deadline, const struct entity *entity)
 {
@@ -421,10 +431,11 @@ static bool is_paused_or_cancelled(const struct entity *entity)
     return is;
 }
 
-/* A lease that only does what was asked of a crashed owner (cancel, pause)
- * names none: its deadlines may lie where those of another claim lay, also
- * where those of the crashed owner itself lay; and the person may have taken
- * the request back since that lease read the run. */
+/* True if the write may come from this lease. A lease that only carries out
+ * what an operator asked of a crashed owner (cancel, pause) names no owner. Its
+ * deadlines may be at the addresses of a freed lease, even one of the crashed
+ * owner; and the operator may have taken the request back since the lease read
+ * the run. */
 static bool is_of(struct book *book, const struct leaseholder *leaseholder,
     const struct entity *entity)
 {
@@ -440,7 +451,8 @@ static bool is_of(struct book *book, const struct leaseholder *leaseholder,
                !(run->was_asked && is_paused_or_cancelled(entity)));
 }
 
-/* Is it over for that holder, as the ledger stands now? */
+/* Returns why, by the ledger, this lease may no longer send requests; NULL: it
+ * may. */
 static const char *overtaken(
     struct book *book, const struct leaseholder *leaseholder)
 {
@@ -459,7 +471,7 @@ static const char *overtaken(
     return NULL;
 }
 
-/* Is its work over, and only the copy for the poison queue missing? */
+/* True if the work is done and only the poison copy is missing. */
 static bool is_ending(struct book *book, const struct leaseholder *leaseholder)
 {
     const struct sim_run *run = book_find(book, slice_of(leaseholder->key));
@@ -467,7 +479,8 @@ static bool is_ending(struct book *book, const struct leaseholder *leaseholder)
     return run && run->now.ending.len > 0;
 }
 
-/* the lease's own writes: while the lease that is stored is not over. */
+/* Returns why this lease may not send its own writes; NULL: it may. They may be
+ * sent until the LeaseUntil that is stored. */
 static const char *overdue(
     struct book *book, const struct leaseholder *leaseholder)
 {
@@ -513,7 +526,8 @@ bool book_was_paused(const struct book *book, struct slice key)
     return leaseholder != NULL;
 }
 
-/* What it tells shows once the thread that has it has looked at it. */
+/* A response that tells the time takes effect once the thread of the request
+ * has run. */
 #define TO_SEE_MS 100
 
 static bool cannot_know(const struct leaseholder *leaseholder)

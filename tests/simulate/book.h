@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The book: what the ledger and the queues may be, whatever the kind. It sees
- * each write to them as the service takes it, and each request of a run as it
- * is sent.
+ * The book judges the ledger and the queues, for every kind of job. It sees
+ * each write to them when the service carries it out, and each request of a run
+ * when it is sent.
  */
 #ifndef TW_TESTS_SIMULATE_BOOK_H
 #define TW_TESTS_SIMULATE_BOOK_H
@@ -11,68 +11,75 @@
 
 struct book *book_new(struct sim *sim);
 
-/* book_commit: a batch on the ledger's table was taken. */
+/* book_commit: notes and judges a batch that was stored in the ledger's
+ * table. */
 void book_commit(struct book *book, const struct batch *batch, bool by_worker);
 
-/* book_message: a front end has put it. run: JOB/ID; JOB/ where the message's
- * own id is the run's; empty where nobody can understand it. */
+/* book_message: notes a message that a front end has put. run: JOB/ID; JOB/ if
+ * the id of the run is that of the message; empty if the message cannot be
+ * read. */
 void book_message(struct book *book, const char *queue, struct slice message_id,
     const char *run);
 
-/* book_queue_deleted: a queue is gone, with all messages that it has. */
+/* book_queue_deleted: notes that a queue was deleted, with all its messages. */
 void book_queue_deleted(struct book *book, const char *queue);
 
-/* book_put, book_deleted: a worker's put was taken, a worker's delete. */
+/* book_put: judges a message that a worker has put. book_deleted: judges the
+ * delete of a message by a worker. */
 void book_put(struct book *book, const char *queue, struct slice text);
 void book_deleted(struct book *book, const char *queue, struct slice id);
 
 /*
- * book_sent: a worker's request leaves under that deadline. process: whose. It
- * tells the run by the write that took it.
+ * book_sent: judges a request that a worker sends under `deadline`. process:
+ * its sender. The run is known from the batch by which the sender acquired it
+ * under the same deadline.
  */
 void book_sent(struct book *book, const void *process,
     const struct deadline *deadline, const struct store_request *request);
 
-/* book_taken: the same request, when the service has taken it. book_answered:
- * the worker has the answer to it, with that Date (0: none). */
+/* book_taken: counts a request that the service has carried out and that came
+ * from an attempt without a lease. book_answered: notes that the worker has
+ * received the response to a request, with this Date (0: none). */
 void book_taken(struct book *book, const void *process,
     const struct deadline *deadline, const struct store_request *request);
 void book_answered(struct book *book, const void *process,
     const struct deadline *deadline, int64_t date_ticks);
 
-/* book_holds: has the process a lease? */
+/* book_holds: true if the process has a lease. */
 bool book_holds(const struct book *book, const void *process);
 
-/* book_paused: all clocks of the process have stood still. Until an answer
- * tells it, it cannot know that a lease of its is over. */
+/* book_paused: notes that all clocks of the process have stood still. Until a
+ * response tells it the time, it cannot know that its lease has expired. */
 void book_paused(struct book *book, const void *process);
 
-/* book_all_ended: every run that was asked for has ended. */
+/* book_all_ended: true if every run has ended and every message was deleted. */
 bool book_all_ended(struct book *book);
 
-/* book_end: in the end. */
+/* book_end: complains of each message whose run has not ended, unless the
+ * message was lost with its queue. */
 void book_end(struct book *book);
 
-/* book_find: a run, or NULL. key: JOB/ID. */
+/* book_find: returns the run with this key (JOB/ID), or NULL. */
 struct sim_run *book_find(struct book *book, struct slice key);
 
-/* book_some_run: any that the ledger has; NULL: it has none. */
+/* book_some_run: returns a random run of the ledger; NULL: there is none. */
 const struct sim_run *book_some_run(struct book *book);
 
-/* book_any: is there a run of which test says yes? */
+/* book_any: true if test() is true for any run. */
 bool book_any(struct book *book,
     bool (*test)(const void *ctx, const struct sim_run *run), const void *ctx);
 
-/* book_was_paused: has a worker that held the lease of the run named key been
- * paused with all its clocks? What it sent before a response told it the time
- * may land after the run's end (DESIGN.md, "When the machine is paused"). */
+/* book_was_paused: true if a worker that had the lease of the run `key` was
+ * paused with all its clocks. What this worker sent before a response told it
+ * the time may reach the service after the run's end (DESIGN.md, "When the
+ * machine is paused"). */
 bool book_was_paused(const struct book *book, struct slice key);
 
-/* book_has_lost: has a message been lost with its queue before any run of it
- * was in the ledger? No run will do what it asked for. */
+/* book_has_lost: true if a message was lost with its queue before its run was
+ * in the ledger. No run will do what the message asked for. */
 bool book_has_lost(struct book *book);
 
-/* book_dump: notes what is open. */
+/* book_dump: writes the open runs and the remaining messages to the trace. */
 void book_dump(struct book *book);
 
 #endif

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The kind cascade-delete: front ends that create, change and delete channels
- * and what is under them, and have channels deleted; and a model of what the
- * tables may be.
+ * The kind cascade-delete: front ends create, change and delete channels and
+ * the entities under them, and request runs that delete channels; a model knows
+ * what the tables may contain.
  *
- * Front ends keep their part: a parent is created by an insert; no child where
- * there is no parent or a tombstone; who has looked for the tombstone writes
- * within six tenths of the settle; a thing goes, or moves away, only when
- * nothing is under it.
+ * Front ends obey the rules for writers: a parent is created by an insert; no
+ * child is added if the parent is missing or has a tombstone; after a front end
+ * has looked for the tombstone, it writes within six tenths of the settle time;
+ * an entity is deleted, or changed so that its rule no longer finds it, only
+ * when nothing is under it.
  */
 #include <glob.h>
 #include <stdio.h>
@@ -27,20 +28,21 @@
 #define CHANNELS_MAX 3
 #define KINDS_MAX 5
 #define TABLES_MAX 4
-/* Keys are numbered up to this, so that they are used again. */
+/* Keys end with a number below this, so that keys are used again. */
 #define NUMBERS 12
 #define MOST_ALIVE 40
 
-/* ---- shapes: what a tree looks like ---- */
+/* ---- shapes of trees ---- */
 
-/* Entities that one rule finds. In the templates of keys: %c the channel, %a
+/* Entities that one rule finds. In the templates of keys: %c is the channel, %a
  * the RowKey of the entity above, %n a number. */
 struct kind_of_thing {
     const char *table;
-    int above; /* kind, or -1: the parent */
+    int above; /* index of the kind above it; -1: the parent */
     const char *partition_key, *row_key;
     const char *link; /* property that its rule's filter reads, or NULL */
-    bool to_channel;  /* what the link names; else the RowKey above */
+    bool to_channel;  /* the link names the channel; else the RowKey of the
+                         entity above */
 };
 
 struct shape {
@@ -80,7 +82,7 @@ static const struct shape SHAPES[] = {
             {"Likes", 1, "%a", "l%n", NULL, false},
             {"Likes", 0, "%a", "l%n", NULL, false}},
         {"Channels", "Blogs", "Comments", "Likes"}},
-    {"Things", "", /* one table for parents, children and theirs */
+    {"Things", "", /* one table for parents, children and grandchildren */
         "      - table: Things\n"
         "        partition_key: \"{what}\"\n"
         "        row_key_prefix: \"b\"\n"
@@ -90,10 +92,10 @@ static const struct shape SHAPES[] = {
         {{"Things", -1, "%c", "b%n", NULL, false},
             {"Things", 0, "%c", "c%a_%n", NULL, false}},
         {"Things"}},
-    {"Things", "", /* the parent is one of them */
+    {"Things", "", /* the parent itself matches its rule */
         "      - {table: Things, partition_key: \"{what}\"}\n",
         {{"Things", -1, "%c", "b%n", NULL, false}}, {"Things"}},
-    {"Nodes", "root", /* here too, and three levels */
+    {"Nodes", "root", /* the same, with three levels */
         "      - table: Nodes\n"
         "        filter: \"Parent eq '{what}'\"\n"
         "        children:\n"
@@ -107,7 +109,7 @@ static const struct shape SHAPES[] = {
             {"Nodes", 0, "n", "%a.%n", "Parent", false},
             {"Nodes", 1, "m%n", "%a.%n", "Parent", false}},
         {"Nodes"}},
-    {"Channels", "", /* two rules find the same */
+    {"Channels", "", /* two rules find the same entities */
         "      - table: Blogs\n"
         "        partition_key: \"{what}\"\n"
         "        children:\n"
@@ -124,38 +126,40 @@ static const struct shape SHAPES[] = {
 
 /* ---- the model ---- */
 
-/* An entity that was written, as the service has it now. */
+/* An entity as the service has it now. */
 struct thing {
     const char *table;
     struct slice partition_key, row_key;
-    int kind;    /* -1: a parent */
+    int kind;    /* index of its kind; -1: a parent */
     int channel; /* index */
-    int above;   /* index of the thing it is under; -1: the channel's parent */
-    bool alive, away; /* away: no rule finds it any more */
-    unsigned busy;    /* front ends that are about to write under it */
+    int above;   /* index of the thing above it; -1: the channel's parent */
+    bool alive, away; /* away: it was changed so that no rule finds it */
+    unsigned busy;    /* number of front ends that are about to add a child to
+                         it */
     struct slice line, etag;
 
-    /* Of parents. */
+    /* Only of parents. */
     struct slice owner; /* TablewardRun */
-    bool bare;          /* a tombstone alone */
+    bool bare;          /* it consists only of a tombstone */
     int64_t created_ticks, inserted_ms;
 };
 
 struct channel {
     const char *name;
-    int parent;       /* index of the newest; it may be gone */
-    bool unfinished;  /* a run of it was cancelled */
-    bool left_to_run; /* the application deleted the parent by itself, and put a
-                         message for a run that deletes the rest */
+    int parent;       /* index of the newest parent, which may be deleted */
+    bool unfinished;  /* a run of this channel was cancelled */
+    bool left_to_run; /* a front end deleted the parent and put a message for a
+                         run that deletes the rest */
 };
 
 struct cascade_state {
     struct sim *sim;
     const struct shape *shape;
     const char *settle[SIM_DEFINITIONS];
-    int64_t settle_ms;     /* the shortest last look of all */
-    bool created;          /* the job looks at CreatedOn */
-    bool archives, counts; /* archive: and refuse_above: are set */
+    int64_t settle_ms;     /* the shortest settle time of both versions of the
+                              job */
+    bool created;          /* the job has `created: CreatedOn` */
+    bool archives, counts; /* the job has archive: or refuse_above: */
     struct arena arena;
     struct thing things[THINGS_MAX];
     int count, alive;
@@ -184,8 +188,8 @@ static struct thing *parent_of(struct cascade_state *s, int channel)
     return parent >= 0 && s->things[parent].alive ? &s->things[parent] : NULL;
 }
 
-/* The first that is alive under the thing at index (-1: the channel's
- * parent), or NULL. */
+/* Returns the first thing that exists under the thing at index (-1: the
+ * channel's parent), or NULL. */
 static const struct thing *first_under(
     const struct cascade_state *s, int channel, int index)
 {
@@ -234,7 +238,7 @@ static bool has_tombstone(const struct entity *entity)
 
 /* ---- the archive ---- */
 
-/* Is line in a file of that name? */
+/* True if the file at path contains line. */
 static bool is_in_file(const char *path, struct slice line)
 {
     FILE *file = fopen(path, "re");
@@ -251,7 +255,8 @@ static bool is_in_file(const char *path, struct slice line)
     return found;
 }
 
-/* Is line in the archive of that run, on disk, in whichever epoch's file? */
+/* True if any archive file of the run contains line; each epoch has its own
+ * file. */
 static bool is_archived(
     struct cascade_state *s, const struct sim_run *run, struct slice line)
 {
@@ -267,8 +272,9 @@ static bool is_archived(
     return found;
 }
 
-/* Or in that of one which was cancelled, and has not heard of it yet: it still
- * deletes, though another has taken its tombstone over. */
+/* True if the archive of a cancelled run contains line. Such a run still
+ * deletes until it learns that it was cancelled, even if another run has taken
+ * its tombstone over. */
 static bool is_archived_by_cancelled(struct cascade_state *s, struct slice line)
 {
     char *above = mem_format("%s/kept/", s->sim->folder);
@@ -290,7 +296,8 @@ static bool is_archived_by_cancelled(struct cascade_state *s, struct slice line)
     return found;
 }
 
-/* As an archive has it: without the name of the run that has marked it. */
+/* Returns the entity as an archive has it: without the name of the run that has
+ * marked it. */
 static struct slice unowned(struct cascade_state *s, const struct thing *thing)
 {
     struct entity whole;
@@ -320,8 +327,8 @@ static void judge_archive(struct cascade_state *s, const struct thing *thing,
     (thing)->table, SLICE_ARG((thing)->partition_key),                         \
         SLICE_ARG((thing)->row_key)
 
-/* The run that owner names, if it is one that may work on the channel. One
- * that was cancelled may for a moment, until it hears of it. */
+/* Returns the run that owner names if it may work on the channel, else NULL. A
+ * cancelled run may continue until it learns that it was cancelled. */
 static const struct sim_run *open_run(
     struct cascade_state *s, struct slice owner, const struct channel *channel)
 {
@@ -332,7 +339,7 @@ static const struct sim_run *open_run(
     return !run->ended || run->now.state == LEDGER_CANCELLED ? run : NULL;
 }
 
-/* Resumed in its last phase it deletes the parent and nothing else. */
+/* True if the run is in its last phase, which deletes only the parent. */
 static bool is_in_last_phase(const struct sim_run *run)
 {
     return slice_is(run->now.phase, "parent");
@@ -384,7 +391,7 @@ static void judge_parent_delete(struct cascade_state *s, int index)
             SLICE_ARG(thing->partition_key), WHERE(below));
 }
 
-/* A worker lays its tombstone on a parent that is there. */
+/* Judges the merge of a tombstone into a parent that exists. */
 static void judge_tombstone(struct cascade_state *s, const struct thing *thing,
     const struct entity *entity, struct slice owner)
 {
@@ -418,7 +425,7 @@ static int channel_named(const struct cascade_state *s, struct slice name)
     return i;
 }
 
-/* A worker inserts a tombstone where there is no parent. */
+/* Judges the insert of a tombstone where there is no parent. */
 static void judge_bare(struct cascade_state *s, const char *table,
     const struct entity *entity, struct slice owner)
 {
@@ -440,9 +447,9 @@ static void judge_bare(struct cascade_state *s, const char *table,
             SLICE_ARG(owner), s->channels[channel].name);
 }
 
-/* ---- what was taken ---- */
+/* ---- what the service has carried out ---- */
 
-/* As it was and as it is merged: a parent and its tombstone. */
+/* Merges a tombstone into a parent of the model. */
 static void merge(struct cascade_state *s, struct thing *thing,
     const struct entity *change, struct slice owner)
 {
@@ -515,7 +522,8 @@ static void judge_worker(struct cascade_state *s, const char *table,
     }
 }
 
-/* Front ends tell the model themselves, but for the ETag. */
+/* Notes and judges the writes of workers, and the new ETag of every write.
+ * Front ends update the rest of the model themselves. */
 static void changed(void *state, const struct sim_change *change)
 {
     struct cascade_state *s = state;
@@ -528,7 +536,8 @@ static void changed(void *state, const struct sim_change *change)
         s->things[index].etag = arena_copy(&s->arena, slice_of(change->etag));
 }
 
-/* A run that says it has succeeded has left nothing that it was asked for. */
+/* Judges a run that has ended: a run that succeeded must have deleted its
+ * parent. */
 static void run_moved(
     void *state, const struct sim_run *run, enum ledger_state was)
 {
@@ -558,7 +567,8 @@ static void run_moved(
 
 /* ---- front ends: writing ---- */
 
-/* The model hears of it in the moment in which the service takes it. */
+/* Inserts an entity and adds it to the model at the moment at which the service
+ * carries out the insert. */
 static bool insert(
     struct cascade_state *s, struct thing *thing, const struct entity *entity)
 {
@@ -615,7 +625,8 @@ static void create_parent(struct cascade_state *s, int channel)
     (void)insert(s, &thing, &entity);
 }
 
-/* A new entity of kind under the thing at index above (-1: the parent). */
+/* Inserts an entity of this kind under the thing at index above (-1: the
+ * parent). */
 static void insert_child(
     struct cascade_state *s, int channel, int kind, int above)
 {
@@ -644,7 +655,7 @@ static void insert_child(
     (void)insert(s, &thing, &entity);
 }
 
-/* One of the kinds that are under kind, or -1. */
+/* Returns one of the kinds below the kind `above`, or -1. */
 static int kind_below(const struct cascade_state *s, int above)
 {
     int found = -1;
@@ -656,7 +667,7 @@ static int kind_below(const struct cascade_state *s, int above)
     return found;
 }
 
-/* Some thing that is alive and a child, or -1. */
+/* Returns the index of a random child that exists, or -1. */
 static int some_child(const struct cascade_state *s)
 {
     int start = s->count > 0 ? (int)sim_draw((unsigned)s->count) : 0;
@@ -673,7 +684,8 @@ static int some_child(const struct cascade_state *s)
 
 /* ---- front ends: what they do ---- */
 
-/* As a front end would: read the parent and look for a tombstone. */
+/* Reads the parent, as a front end must: true if it exists and has no
+ * tombstone. */
 static bool parent_is_free(struct cascade_state *s, int channel)
 {
     struct page page;
@@ -689,8 +701,8 @@ static bool parent_is_free(struct cascade_state *s, int channel)
 }
 
 /*
- * It looks for the tombstone, takes its time, and stores the child. By the
- * rules, what it is under must be there still, whoever deletes it.
+ * Looks for the tombstone, waits, and inserts the child. If front ends and runs
+ * keep the rules, the entity above still exists then.
  */
 static void adds_child(struct cascade_state *s, int channel)
 {
@@ -723,7 +735,7 @@ static void adds_child(struct cascade_state *s, int channel)
         s->things[above].busy--;
 }
 
-/* Nothing is under it, and nobody is about to change that. */
+/* True if nothing is under it and no front end is about to add a child. */
 static bool is_leaf(const struct cascade_state *s, int index)
 {
     const struct thing *thing = &s->things[index];
@@ -731,7 +743,7 @@ static bool is_leaf(const struct cascade_state *s, int index)
     return thing->busy == 0 && !first_under(s, thing->channel, index);
 }
 
-/* Writes it again, as it is or so that no rule finds it any more. */
+/* Replaces a child, sometimes so that no rule finds it any more. */
 static void changes_child(struct cascade_state *s)
 {
     int index = some_child(s);
@@ -783,7 +795,7 @@ static void deletes_child(struct cascade_state *s)
     virtual_unmask();
 }
 
-/* The parent is changed, where no run holds it. */
+/* Changes the parent if it has no tombstone. */
 static void changes_parent(struct cascade_state *s, int channel)
 {
     struct entity entity;
@@ -808,7 +820,7 @@ static void changes_parent(struct cascade_state *s, int channel)
     page_done(&page);
 }
 
-/* The application deletes the parent by itself, and has a run clean up. */
+/* Deletes the parent and requests a run that deletes the rest. */
 static void deletes_parent(struct cascade_state *s, int channel)
 {
     struct thing *thing;
@@ -883,7 +895,7 @@ static void *begin(struct sim *sim)
     unsigned tree = sim_draw(16);
 
     s->sim = sim;
-    sim->state = s; /* what it writes now is judged already */
+    sim->state = s; /* the writes below are judged already */
     arena_init(&s->arena);
     s->shape = &SIM_PICK(SHAPES);
     s->created = sim_chance(75);
@@ -943,8 +955,9 @@ static void judge_stored(
             WHERE(thing), SLICE_ARG(line), SLICE_ARG(thing->line));
 }
 
-/* A run that was cancelled leaves its tombstone; one whose worker was paused
- * may leave one where there was no parent. */
+/* True if the tombstone of this parent may remain: a cancelled run leaves its
+ * tombstone, and a run whose worker was paused may insert one where there was
+ * no parent. */
 static bool may_stay(const struct cascade_state *s, const struct thing *parent)
 {
     const struct sim_run *run = book_find(s->sim->book, parent->owner);
@@ -960,9 +973,9 @@ static bool is_unfinished(
            (channel->left_to_run && book_has_lost(s->sim->book));
 }
 
-/* Where a run was cancelled, or its message was lost with the queue, what is
- * left undone stays: children whose parent was gone before. Else no tombstone
- * is left, no child without what it is under. */
+/* Complains of a tombstone that is left, and of a child without the entity
+ * above it. If a run was cancelled, or its message was lost with the queue,
+ * children whose parent was deleted before may remain. */
 static void judge_alive(struct cascade_state *s, const struct thing *thing)
 {
     if (thing->owner.len > 0 && !may_stay(s, thing))

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The oracle: what is where, and what clients were told. */
+/* The oracle: which entity is at which keys, and what clients were told is
+ * stored. */
 #include "tests/simulate/cells.h"
 
 #include <stdio.h>
@@ -9,7 +10,7 @@
 #include "worker/base/buf.h"
 #include "worker/base/mem.h"
 
-/* Entities that a run's entity in the ledger names at most. */
+/* Number of failed entities that a run's entity in the ledger names at most. */
 #define NAMED_MAX 10
 
 void cells_init(struct cells *cells, struct sim *sim)

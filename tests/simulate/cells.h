@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The oracle of worlds with copies, moves and deletes. It knows what clients
- * were told is stored and what each key of a table holds, from the writes as
- * the service takes them, and nothing of how a job works.
+ * The oracle of simulations of copies, moves and deletes. It observes the
+ * writes that the service carries out, and knows from them which values clients
+ * were told are stored and which entity is at each key. It knows nothing of how
+ * a job works.
  *
- * What a client writes is a value: it has a number, in the property V. A value
- * is live until a client overwrites or deletes an entity that holds it.
+ * Each entity that a client writes has a value: a unique number in the property
+ * V. A value is live until a client overwrites or deletes an entity that has
+ * this value.
  */
 #ifndef TW_TESTS_SIMULATE_CELLS_H
 #define TW_TESTS_SIMULATE_CELLS_H
@@ -20,33 +22,36 @@
 #define CELLS_VALUE "V"
 #define CELLS_MARK "TablewardSource"
 
-/* One pair of keys in a table. */
+/* One place in a table: a PartitionKey and a RowKey. */
 struct cell {
     struct cell *next;
     struct slice table;
-    struct entity now; /* its keys; while there is one, all of it */
+    struct entity now; /* the entity; only its keys while there is none */
     bool there;
-    bool client; /* a client wrote it last */
-    int value;   /* 0: the entity has none */
-    const char
-        *what; /* the kind's: the argument of runs that mean it, or NULL */
-    int64_t since_ms;  /* ... and from when on */
-    struct slice mark; /* TablewardSource as a worker wrote it here last */
+    bool client;       /* a client wrote it last */
+    int value;         /* 0: the entity has none */
+    const char *what;  /* set by the kind: argument of the runs that select the
+                          entity,  or NULL */
+    int64_t since_ms;  /* since when `what` has this value */
+    struct slice mark; /* the TablewardSource that a worker last wrote here */
 };
 
-/* An entity as a client wrote it. Who copies an entity writes its value once
- * more, under other keys. */
+/* An entity as a client wrote it. A client that copies an entity writes its
+ * value again under other keys. */
 struct written {
     struct written *before;
     struct entity entity;
 };
 
 struct value {
-    struct written *written; /* the newest first */
-    int live;                /* entities that clients were told are stored */
-    int is;                  /* entities that hold it */
-    bool named;              /* a report named an entity that held it */
-    bool doubtful;           /* a cancelled run may have left it twice */
+    struct written *written; /* newest first */
+    int live;                /* number of entities with this value that clients
+                                were told are stored */
+    int is;                  /* number of entities that have this value now */
+    bool named;              /* a run's report named an entity with this
+                                value */
+    bool doubtful;           /* a cancelled run may have left two entities with
+                                this value */
 };
 
 struct cells {
@@ -54,52 +59,59 @@ struct cells {
     struct arena arena;
     struct cell *first;
     struct value values[CELLS_VALUES_MAX];
-    int count; /* values; 0 is none */
+    int count; /* number of values; value 0: none */
 };
 
 void cells_init(struct cells *cells, struct sim *sim);
 void cells_done(struct cells *cells);
 
-/* cells_find: NULL: nobody has ever written there. */
+/* cells_find: returns the cell of these keys; NULL: nothing was ever written
+ * there. */
 struct cell *cells_find(struct cells *cells, const char *table,
     struct slice partition_key, struct slice row_key);
 
-/* cells_has_mark: has it the TablewardSource that a worker wrote there? */
+/* cells_has_mark: true if the entity has the TablewardSource that a worker
+ * wrote there. */
 bool cells_has_mark(const struct cell *cell);
 
-/* cells_some: one of table that is there; NULL: none is. */
+/* cells_some: returns a random cell of `table` that has an entity; NULL: the
+ * table is empty. */
 struct cell *cells_some(struct cells *cells, const char *table);
 
-/* cells_alive: entities of table. */
+/* cells_alive: number of entities in `table`. */
 int cells_alive(const struct cells *cells, const char *table);
 
-/* cells_store: an operation was taken. By a client: the value that was there is
- * no longer live, that of the operation is. */
+/* cells_store: notes an operation that was carried out. If a client made it,
+ * the overwritten value is no longer live, and the new value is. */
 void cells_store(struct cells *cells, const struct sim_change *change);
 
-/* cells_value_of: the number of the value that it holds; 0: none. */
+/* cells_value_of: number of the value of the entity; 0: it has none. */
 int cells_value_of(const struct cells *cells, const struct entity *entity);
 
-/* cells_fill: as a client makes an entity: a value of its own, a group (the
- * text K), k0 and as many more, and properties of other types. */
+/* cells_fill: sets the properties that a client gives an entity: a new value,
+ * its group (the text K: k0, k1, ... of `groups` groups) and random properties
+ * of other types. */
 void cells_fill(struct cells *cells, struct entity *entity, unsigned groups);
 
-/* cells_group: the entity's; empty: it has none. */
+/* cells_group: the group of the entity; empty: it has none. */
 struct slice cells_group(const struct entity *entity);
 
-/* cells_judge_losses: complains where a value that is live is nowhere. */
+/* cells_judge_losses: complains of each live value that no entity has. */
 void cells_judge_losses(struct cells *cells, const char *when);
 
-/* cells_is_named: does the report of the run name the entity? A report that is
- * cut off names all. cells_note_named: keeps what it names. */
+/* cells_is_named: true if the report of the run names the entity, or was
+ * truncated. cells_note_named: sets `named` of the values whose entities the
+ * report names. */
 bool cells_is_named(const struct sim_run *run, const struct entity *entity);
 void cells_note_named(struct cells *cells, const struct sim_run *run);
 
-/* cells_judge_tables: is every entity as it was written last? */
+/* cells_judge_tables: complains unless the tables have exactly the entities
+ * that were written last. */
 void cells_judge_tables(
     struct cells *cells, const char *const *tables, size_t count);
 
-/* cells_has_trouble: has anything crashed, stalled, failed or come late? */
+/* cells_has_trouble: true if any process crashed or stalled, or any request met
+ * a fault. */
 bool cells_has_trouble(const struct cells *cells);
 
 #endif

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The kind copy: two jobs that keep copies of one table, in another table or
- * beside their sources as index rows, asked for again and again and cancelled,
- * beside an application that writes and deletes sources, also so that they
- * exchange their copy keys; edits copies, deletes them, inserts entities of its
- * own at copy keys, and copies copies on with their TablewardSource.
+ * The kind copy: two jobs keep copies of one table, in another table or as
+ * index rows beside their sources. Their runs are requested again and again,
+ * and cancelled. An application writes and deletes sources, also so that two
+ * sources exchange their copy keys; it edits copies, deletes them, inserts
+ * entities of its own at copy keys, and copies copies with their
+ * TablewardSource.
  *
- * Judged from outside, at every write of a worker: it writes only copies, each
- * as the job defines it from a state that a client stored; nothing that a
- * client wrote is deleted, or replaced unless on_conflict says so; an edited
- * index row is the job's own. In the end, after a last run of each job: every
- * source has its copy, every copy its source, but where a client's entity or
- * another source has the key.
+ * At every write of a worker: it writes only copies, each as the job defines it
+ * from a state of the source that a client stored; it deletes nothing that a
+ * client wrote, and replaces it only if on_conflict allows this; an edited
+ * index row still belongs to the job. At the end, after a last run of each job:
+ * every source has its copy and every copy its source, unless a client's entity
+ * or another source has the key.
  */
 #include <string.h>
 
@@ -35,9 +36,10 @@ static const char *const TABLES[] = {SOURCES, COPIES};
 
 enum design {
     SAME_KEYS,
-    BY_PROPERTY,  /* RowKey from a property: sources collide, and swap */
+    BY_PROPERTY,  /* RowKey from a property: sources collide and exchange
+                     keys */
     BY_PARTITION, /* PartitionKey from a property */
-    INDEX_ROWS,   /* beside their sources */
+    INDEX_ROWS,   /* index rows in the table of the sources */
     DESIGNS,
 };
 
@@ -45,13 +47,14 @@ struct copy_state {
     struct sim *sim;
     struct cells cells;
     enum design designs[JOBS];
-    bool selects; /* a filter of the first job */
+    bool selects; /* the first job has a filter */
     bool replaces, skips;
 };
 
 /* ---- what the jobs say ---- */
 
-/* A source is selected, an index row of the table never. */
+/* True if this cell of the source table is an index row; index rows are never
+ * selected. */
 static bool is_index_row(const struct cell *cell)
 {
     return slice_is(cell->table, SOURCES) && cells_has_mark(cell);
@@ -70,8 +73,8 @@ static bool is_selected(
     return job > 0 || !s->selects || !slice_is(cells_group(&cell->now), "k0");
 }
 
-/* The copy that a job makes of a source, in the oracle's own words; without
- * TablewardSource. Its properties are borrowed. */
+/* Returns the copy that the job must make of a source, without TablewardSource.
+ * Written separately from the product. The properties are not copied. */
 static struct entity copy_of(
     struct copy_state *s, int job, const struct entity *source)
 {
@@ -103,7 +106,7 @@ static bool has_keys(const struct entity *a, const struct entity *b)
 
 /* ---- the judge ---- */
 
-/* As some job makes it of an entity that a client stored? */
+/* True if some job makes this copy of an entity that a client stored. */
 static bool is_a_copy(
     struct copy_state *s, const char *table, const struct entity *entity)
 {
@@ -124,7 +127,7 @@ static bool is_a_copy(
     return false;
 }
 
-/* May `replace` adopt what a client wrote there? Rule C4. */
+/* True if `replace` may adopt what a client wrote there (rule C4). */
 static bool may_adopt(const struct copy_state *s, const struct cell *cell)
 {
     bool may = !slice_is(cell->table, SOURCES);
@@ -134,8 +137,8 @@ static bool may_adopt(const struct copy_state *s, const struct cell *cell)
     return s->replaces && may;
 }
 
-/* A client has put a copy back as it was, TablewardSource and all: by rule C1
- * it is the job's own again. */
+/* True if a client has restored a copy with its TablewardSource; by rule C1 it
+ * is the job's own copy again. */
 static bool is_put_back(
     struct copy_state *s, const char *table, const struct cell *cell)
 {
@@ -188,7 +191,8 @@ static void run_moved(
 
 /* ---- the end ---- */
 
-/* Another source of the job, or of the other job, has the key too. */
+/* True if another source, of this job or of the other, has the same copy
+ * key. */
 static bool is_shared(struct copy_state *s, const char *table,
     const struct entity *copy, const struct cell *source, int of_job)
 {
@@ -214,9 +218,10 @@ static const struct sim_run *last_run(struct copy_state *s, int job)
     return book_find(s->sim->book, slice_of(LAST[job]));
 }
 
-/* The other job's copies may have been in this one's way until then. FinishedAt
- * counts from a Date of whole seconds: who seems to have ended less than one
- * before may have ended after. */
+/* True if the copies of the other job may have been at this job's copy keys
+ * until after this job's last run. FinishedAt comes from a Date of whole
+ * seconds, so a run that seems to have ended less than a second before may have
+ * ended after. */
 static bool other_left_later(struct copy_state *s, int job)
 {
     const struct sim_run *run = last_run(s, job), *other = last_run(s, 1 - job);
@@ -225,8 +230,8 @@ static bool other_left_later(struct copy_state *s, int job)
            other->now.finished_ticks + TICKS_PER_S > run->now.finished_ticks;
 }
 
-/* It may have adopted a source of this job as an index row (`replace`) after
- * this job read its sources for the last time. */
+/* True if the other job may have adopted (`replace`) a source of this job as an
+ * index row after this job last read its sources. */
 static bool other_adopted_later(struct copy_state *s, int job)
 {
     const struct sim_run *run = last_run(s, job), *other = last_run(s, 1 - job);
@@ -243,9 +248,9 @@ static void judge_source(
     const struct cell *copy =
         cells_find(&s->cells, table, wanted.partition_key, wanted.row_key);
 
-    /* A client's entity stays, but where `replace` adopts it; that takes
-     * neither an edited copy, which may be of another source, nor an entity
-     * that the job selects (rules C3 and C4). */
+    /* A client's entity remains unless `replace` adopts it. `replace` adopts
+     * neither an edited copy, which may be the copy of another source, nor an
+     * entity that the job selects (rules C3 and C4). */
     if (is_shared(s, table, &wanted, source, job) ||
         (copy && copy->there && copy->client && !is_index_row(copy) &&
             (!s->replaces || cells_has_mark(copy) ||
@@ -263,7 +268,7 @@ static void judge_source(
         copy && copy->there ? "not as its source" : "missing");
 }
 
-/* A copy that nobody has edited has its source. */
+/* Complains of a copy without a source. */
 static void judge_copy(struct copy_state *s, const struct cell *copy)
 {
     for (const struct cell *cell = s->cells.first; cell; cell = cell->next)
@@ -318,7 +323,8 @@ static void inserts(struct copy_state *s)
     (void)sim_write(s->sim, SOURCES, OPERATION_INSERT, &entity, NULL);
 }
 
-/* With the ETag that was read. A copy keeps its TablewardSource, mostly. */
+/* Replaces or deletes an entity, conditional on the ETag that was read. A
+ * replaced copy mostly keeps its TablewardSource. */
 static void changes(struct copy_state *s, const char *table)
 {
     const struct cell *cell = cells_some(&s->cells, table);
@@ -342,8 +348,8 @@ static void changes(struct copy_state *s, const char *table)
     (void)sim_write(s->sim, table, type, &entity, NULL);
 }
 
-/* An entity of its own where a copy may want to be; or a copy of a copy, with
- * all of its properties. */
+/* Inserts an entity of the application at a copy key, or a copy of a copy with
+ * all its properties. */
 static void inserts_at_copies(struct copy_state *s)
 {
     const struct cell *cell =
@@ -387,7 +393,8 @@ static void acts(void *state)
         sim_enqueue_garbage(s->sim);
 }
 
-/* What one job's run leaves may be in the other's way: each runs again. */
+/* Requests a last run of each job again: copies of one job may be at the copy
+ * keys of the other. */
 static void ask_last(void *state)
 {
     struct copy_state *s = state;
@@ -404,7 +411,7 @@ static void *begin(struct sim *sim)
     unsigned tries = 4 + sim_draw(10);
 
     s->sim = sim;
-    sim->state = s; /* what it writes now is judged already */
+    sim->state = s; /* the writes below are judged already */
     cells_init(&s->cells, sim);
     s->designs[0] = (enum design)sim_draw(DESIGNS);
     s->designs[1] =

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The kind delete: an application writes to a table from which runs delete what
- * they select; and a model of what the table may be.
+ * The kind delete: an application writes to a table, and runs delete the
+ * entities that they select; a model knows what the table may contain.
  */
 #include <stdio.h>
 #include <string.h>
@@ -14,18 +14,18 @@
 
 #define TABLE "Things"
 #define PARTITIONS 3
-#define NUMBERS 20 /* RowKeys of a partition */
+#define NUMBERS 20 /* number of RowKeys in a partition */
 #define THINGS (PARTITIONS * NUMBERS)
 #define MOST_ALIVE 40
 
-/* A run means one of these: a kind of things, or a partition. */
+/* The argument of a run: an EntityType, or a partition. */
 static const char *const WHATS[] = {"p0", "p1"};
 #define WHAT_COUNT 2
 
 enum choice {
     BY_FILTER,
     BY_PARTITION,
-    BY_RANGE, /* of keys, and the filter */
+    BY_RANGE, /* by a range of keys and by the filter */
     CHOICES,
 };
 
@@ -53,7 +53,7 @@ static bool is_of_kind(const struct entity *entity, const char *what)
     return kind && kind->type == EDM_STRING && slice_is(kind->json, json);
 }
 
-/* Which runs mean it. */
+/* Returns the argument of the runs that select the entity, or NULL. */
 static const char *what_of(
     const struct delete_state *s, const struct entity *entity)
 {
@@ -116,7 +116,8 @@ static void changed(void *state, const struct sim_change *change)
         cell->since_ms = virtual_ms();
 }
 
-/* What it meant from before it began, it has met. */
+/* Complains of each entity that the run left although it selected the entity
+ * from the start of the run on. */
 static void judge_success(struct delete_state *s, const struct sim_run *run)
 {
     for (const struct cell *cell = s->cells.first; cell; cell = cell->next)
@@ -142,7 +143,8 @@ static void run_moved(
 
 /* ---- front ends ---- */
 
-/* With keys, and no properties yet; its cell, or NULL. */
+/* Gives entity random keys and no properties. Returns the cell of these keys,
+ * or NULL. */
 static const struct cell *draw_keys(
     struct delete_state *s, struct entity *entity)
 {
@@ -175,8 +177,8 @@ static void inserts(struct delete_state *s)
     (void)sim_write(s->sim, TABLE, OPERATION_INSERT, &entity, NULL);
 }
 
-/* By who has read it and takes its time. Refused where somebody else was
- * faster. */
+/* Changes or deletes an entity that was read some time before. The write fails
+ * if another front end was faster. */
 static void changes(struct delete_state *s)
 {
     static const enum operation_type TYPES[] = {
@@ -225,7 +227,7 @@ static void *begin(struct sim *sim)
     unsigned tries = 10 + sim_draw(60);
 
     s->sim = sim;
-    sim->state = s; /* what it writes now is judged already */
+    sim->state = s; /* the writes below are judged already */
     cells_init(&s->cells, sim);
     s->choice = (enum choice)sim_draw(CHOICES);
     sim_create_table(sim, TABLE);
@@ -256,7 +258,7 @@ static char *job(void *state, unsigned n)
     return buf_take(&text);
 }
 
-/* The last runs have left nothing that they mean. */
+/* Complains of each entity that the last runs should have deleted. */
 static void end(void *state)
 {
     struct delete_state *s = state;

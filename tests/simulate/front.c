@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Front ends: they act, pause, and go home. */
+/* Front ends: they act, pause, and stop. */
 #include "tests/simulate/front.h"
 
 #include <stdio.h>

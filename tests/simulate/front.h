@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Front ends: processes that act at the service, each at a pace of its own.
- * What one of them does is the kind's business; here is what all have in
- * common.
+ * Front ends: processes that send requests to the service, each at its own
+ * pace. The kind decides what a front end does; here is what all of them have
+ * in common.
  */
 #ifndef TW_TESTS_SIMULATE_FRONT_H
 #define TW_TESTS_SIMULATE_FRONT_H
@@ -16,31 +16,33 @@ struct sim;
 
 #define FRONT_PAUSES 4
 
-/* The front ends of a kind, whose state they get. */
+/* The front ends of a kind; the functions get the kind's state. */
 struct front {
-    void (*act)(void *state); /* one thing that a front end does */
+    void (*act)(void *state); /* one action of a front end */
 
-    /* last (NULL: nothing): before the last of them goes home. */
+    /* last (or NULL): called when the last front end is about to stop. */
     void (*last)(void *state);
 
-    unsigned acts; /* of each: five, and less than so many more */
-    unsigned pauses_ms[FRONT_PAUSES]; /* its pauses are shorter than one */
+    unsigned acts; /* each front end makes at least 5 actions and less than 5 +
+                      `acts` */
+    unsigned pauses_ms[FRONT_PAUSES]; /* each front end chooses one of these as
+                                         the limit of its pauses */
 };
 
-/* front_start: one or some of those of the kind; each stops by itself in the
- * end. */
+/* front_start: starts one or several front ends of the kind. Each stops by
+ * itself. */
 void front_start(struct sim *sim);
 
-/* front_thinks: less than most_ms, or just long enough for others. */
+/* front_thinks: sleeps up to most_ms, or only lets other threads run. */
 void front_thinks(unsigned most_ms);
 
-/* front_sets_bystanders: some properties, of all types. large, small: the names
- * of an Int64 and an Int32. */
+/* front_sets_bystanders: sets random properties of all types. large, small:
+ * names of the Int64 and the Int32 property. */
 void front_sets_bystanders(struct arena *arena, struct entity *entity,
     const char *large, const char *small);
 
-/* front_asks: for a run with that argument, once, or twice because no answer
- * came; with an id or without. */
+/* front_asks: requests a run with the argument `what`, with an id or without
+ * one; sometimes twice, as if the first response was lost. */
 void front_asks(struct sim *sim, const char *what);
 
 #endif

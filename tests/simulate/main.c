@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * simulate: worlds by seed, many at a time.
+ * simulate: plays seeds, many at a time.
  *
  *   simulate [--kind K] [--seeds N] [--from S] [--jobs J] [--stop-at-first]
  *   simulate [--kind K] --seed S [--verbose]
  *   simulate --measure
  *
- * A seed is a world of one kind of jobs, by turns; or of the kind that is
- * asked for. Each seed that fails is a line "seed S failed: why", and the
- * command that plays it again. Exit code: 0 nothing failed, 1 something did, 64
- * wrong usage.
+ * Each seed is a simulation of one kind of job. The kinds take turns unless
+ * --kind names one. For each seed that fails, prints a line "seed S failed:
+ * why" and the command that plays it again. Exit code: 0 nothing failed, 1 a
+ * seed failed, 64 wrong usage.
  *
- * Seeds are played in children, some in each: what a crashed worker held in
- * memory is never freed, and a child that dies takes one seed along.
+ * Child processes play some seeds each: memory of a crashed worker is never
+ * freed, and if a child dies, only one seed fails.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -33,7 +33,8 @@
 #define SEEDS_A_CHILD 50
 #define SEED_MAX_S 120
 
-/* A seed's kind is that at its number, modulo their count. */
+/* The kind of a seed is at this index: its number modulo the number of
+ * kinds. */
 static const struct {
     const char *name;
     const struct sim_kind *kind;
@@ -44,12 +45,12 @@ static const struct {
 
 struct options {
     uint64_t seeds, from;
-    size_t kind; /* of all; KIND_COUNT: each seed has its own */
+    size_t kind; /* kind of all seeds; KIND_COUNT: the kinds take turns */
     unsigned jobs;
     bool one, verbose, stop_at_first, measure;
 };
 
-/* What a child says of a seed: that it begins, then how it went. */
+/* Message of a child about a seed: first that it begins, then its result. */
 struct word {
     bool begins;
     struct sim_result result;
@@ -58,18 +59,18 @@ struct word {
 struct child {
     pid_t pid;
     int pipe;
-    uint64_t at; /* the seed it is at */
-    bool busy;   /* with that seed */
+    uint64_t at; /* its current seed */
+    bool busy;   /* it has begun this seed and not ended it */
 };
 
-/* Of the worlds that had some trouble: the longest times. */
+/* The simulations that had one kind of trouble, and their longest times. */
 struct trouble_tally {
     uint64_t worlds;
     int64_t peace_ms, beside_ms;
 };
 
 struct tally {
-    size_t kind; /* as in the options */
+    size_t kind; /* as in struct options */
     uint64_t of_kind[KIND_COUNT];
     uint64_t played, failed, requests, faults, runs, crashes, stalls, steps,
         taken_early, late_landed, late_taken, zombie_sent, zombie_taken, pauses;
@@ -307,7 +308,8 @@ static void end_children(struct child *children, unsigned count)
         }
 }
 
-/* A child that died in a seed left the rest of its share undone. */
+/* Plays all seeds. If a child died in a seed, another child plays the rest of
+ * its share. */
 static void play_all(const struct options *options, struct tally *tally)
 {
     struct child children[JOBS_MAX] = {{0}};
@@ -381,7 +383,8 @@ static void print_tally(
         (double)tally->played * 60 / (tally->seconds > 0 ? tally->seconds : 1));
 }
 
-/* Or as many as until the first that failed, where that is the end. */
+/* True if all seeds were played, or those up to the first that failed if
+ * --stop-at-first is set. */
 static bool all_played(const struct options *options, const struct tally *tally)
 {
     if (tally->played == options->seeds ||
@@ -406,7 +409,8 @@ static int play_many(const struct options *options)
     return tally.failed > 0 || !all_played(options, &tally) ? 1 : 0;
 }
 
-/* One that dies before it begins, too, has begun and not ended. */
+/* Plays one seed in a child. If the child dies, *ret says that the seed has
+ * begun and not ended, even if the child died before it began. */
 static void play_apart(const struct options *options, struct word *ret)
 {
     struct tally tally = {.kind = options->kind};
@@ -435,7 +439,8 @@ static bool are_equal(const struct word words[2])
     return equal;
 }
 
-/* Twice, each in a process of its own: is it the same? */
+/* Plays one seed twice, each time in its own process, and compares the trace
+ * hashes. */
 static int play_one(const struct options *options)
 {
     struct word words[2];
@@ -501,7 +506,8 @@ int main(int argc, char **argv)
     read_options(argc, argv, &options);
     if (options.jobs < 1 || options.jobs > JOBS_MAX || options.seeds < 1)
         return PROGRAM_USAGE;
-    /* Always the same: a line costs a look at the clock, which is time. */
+    /* The log level is always the same: each log line reads the clock, and that
+     * takes virtual time. */
     log_set(LOG_INFO, LOG_TEXT);
     if (options.measure) {
         program_hush();

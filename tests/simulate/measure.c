@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What errors cost: a worker deletes channels with blogs and comments once in
- * calm weather, once where three requests in ten fail, and once where nobody
- * reaches the service for ten minutes in the middle.
+ * What errors cost: a worker deletes channels with blogs and comments, once
+ * without faults, once while three requests in ten fail, and once while the
+ * service cannot be reached for ten minutes in the middle.
  */
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 
 #define CHANNELS 4
 #define BLOGS 200
-#define COMMENTS 10 /* under each blog */
+#define COMMENTS 10 /* number of comments under each blog */
 #define SEEDS 24
 
 /* ---- a kind without a model ---- */
@@ -133,9 +133,10 @@ static const struct sim_kind LOAD = {
 
 /* ---- three requests in ten fail ---- */
 
-/* As a service in trouble does it: most say that they are busy; of the others
- * some never leave, some end with an error, and some are done and the answer
- * is lost, which shows within a second. */
+/* The mix of an overloaded service: most of the failed requests are answered
+ * that it is busy. Of the others some are not sent, some end with an error, and
+ * some are carried out but their response is lost, which the worker notices
+ * within a second. */
 static const struct faulty_share THREE_IN_TEN[] = {
     {FAULT_BUSY, 160, CALL_ALL},
     {FAULT_BUSY_HINTED, 40, CALL_ALL},
@@ -186,22 +187,23 @@ static bool measure_errors(void)
     return ratio < 1.5;
 }
 
-/* ---- nobody is there for ten minutes ---- */
+/* ---- the service cannot be reached for ten minutes ---- */
 
 #define OUTAGE_AFTER_MS 300
 #define OUTAGE_MS 600000
 #define A_SECOND_MS 1000
 
-/* At most so many it takes to know: a row of failures, begun again by each
- * answer to what had left before. */
+/* The number of requests after which the breaker must be open: it opens after
+ * BREAKER_FAILURES in a row, and a response to a request that had left before
+ * begins the count again. */
 #define TO_KNOW (3 * BREAKER_FAILURES)
 
-/* Once it is known, one a second. What was let through may be held up before
- * it leaves, and is then close to the next. */
+/* The probes of an open breaker, one a second. A probe may be delayed before it
+ * is sent, and then comes soon before the next. */
 struct probes {
     unsigned count;
-    int64_t due_ms;   /* when the next would be in time */
-    int64_t early_ms; /* by so much one came before it, at most */
+    int64_t due_ms;   /* when the next probe may be sent */
+    int64_t early_ms; /* the longest time by which a probe was early */
 };
 
 static void count_probe(void *ctx, int64_t at_ms, bool queue)

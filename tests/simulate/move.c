@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The kind move: two moves of three tables, asked for again and again and
- * cancelled, beside an application that keeps the rules for writers: it inserts
- * sources, also under keys that were used before, changes and deletes what it
- * reads, at the destination only once no source has that destination key; and,
- * in some worlds, others who insert at destination keys.
+ * The kind move: two jobs move entities between three tables. Their runs are
+ * requested again and again, and cancelled. An application keeps the rules for
+ * writers: it inserts sources, also under keys that were used before; it
+ * changes and deletes entities that it has read, at the destination only when
+ * no source has this destination key. In some simulations other clients insert
+ * entities at destination keys.
  *
- * Judged from outside, at every write: a worker makes no value of its own, and
- * each value that a client was told is stored is in a table, unless a client
- * overwrote or deleted it. After every run that was not cancelled: no value is
- * twice unless a report names it. A value that a client deleted comes back only
- * where something crashed, failed or came late.
+ * At every write of a worker: the worker creates no new value, and each value
+ * that a client was told is stored is in a table, unless a client overwrote or
+ * deleted it. After every run that was not cancelled: no value exists twice
+ * unless a report names it. A value that a client deleted comes back only if a
+ * process crashed, or a request failed or arrived late.
  */
 #include <string.h>
 
@@ -30,8 +31,8 @@ static const char *const TABLES[] = {"Aaa", "Bbb", "Ccc"};
 enum design {
     SAME_KEYS,
     BY_PROPERTY, /* RowKey from a property: sources collide */
-    SELECTED,    /* by a filter */
-    WITHIN,      /* a partition of one table to another */
+    SELECTED,    /* selected by a filter */
+    WITHIN,      /* from one partition of a table to another */
     DESIGNS,
 };
 
@@ -39,9 +40,10 @@ struct move_state {
     struct sim *sim;
     struct cells cells;
     enum design design;
-    bool back;    /* the second move goes back; else on to the third table */
-    bool skip;    /* on_conflict of both */
-    bool foreign; /* others insert at destination keys */
+    bool back;    /* the second job moves entities back to the first table, else
+                     on to the third */
+    bool skip;    /* on_conflict of both jobs is `skip` */
+    bool foreign; /* other clients insert entities at destination keys */
 };
 
 /* ---- what the jobs say ---- */
@@ -72,7 +74,7 @@ static bool is_selected(
     return true;
 }
 
-/* Would this source go to that cell? */
+/* True if this source would be moved to the keys of `to` in `table`. */
 static bool goes_to(const struct move_state *s, int move,
     const struct cell *source, const char *table, const struct entity *to)
 {
@@ -88,7 +90,7 @@ static bool goes_to(const struct move_state *s, int move,
            slice_equal(row_key, to->row_key);
 }
 
-/* Does any source have these as destination keys? */
+/* True if these are the destination keys of any source. */
 static bool has_sources(
     struct move_state *s, const char *table, const struct entity *entity)
 {
@@ -135,7 +137,7 @@ static int move_of(const struct sim_run *run)
     return slice_is(run->now.job, SIM_JOB) ? 0 : 1;
 }
 
-/* Is a value in one of the tables of this move? */
+/* True if the value is in a table of this move; *ret: its cell. */
 static bool is_in(
     struct move_state *s, int move, int value, const struct cell **ret)
 {
@@ -173,8 +175,9 @@ static void judge_doubles(struct move_state *s, int move, const char *when)
     }
 }
 
-/* What a run that crashed leaves half done, a cancelled one leaves so: the next
- * run of one of its tables takes that over. */
+/* Marks the values that exist twice, or unmarks all. A cancelled run may leave
+ * a load half done that a crashed attempt began; the next run of one of its
+ * tables completes it. */
 static void note_doubts(struct move_state *s, bool doubtful)
 {
     for (int i = 1; i < s->cells.count; i++) {
@@ -184,7 +187,8 @@ static void note_doubts(struct move_state *s, bool doubtful)
     }
 }
 
-/* No source is left but those whose destination keys are in use. */
+/* Complains of each source that was not moved, unless its destination keys are
+ * in use or a report names it. */
 static void judge_rest(struct move_state *s)
 {
     for (const struct cell *cell = s->cells.first; cell; cell = cell->next) {
@@ -219,7 +223,7 @@ static void run_moved(
         note_doubts(s, true);
     else if (!book_any(s->sim->book, is_at_work, run))
         judge_doubles(s, move_of(run), run->key);
-    /* The application has stopped. */
+    /* The application writes no more. */
     if (slice_is(run->now.id, "last0") && run->now.state != LEDGER_CANCELLED)
         judge_rest(s);
 }
@@ -252,7 +256,8 @@ static void inserts(struct move_state *s)
     inserts_into(s, TABLES[0]);
 }
 
-/* With the ETag that was read, perhaps some time before. */
+/* Replaces or deletes an entity, conditional on the ETag that was read some
+ * time before. */
 static void changes(struct move_state *s, const char *table)
 {
     const struct cell *cell = cells_some(&s->cells, table);
@@ -308,14 +313,14 @@ static void *begin(struct sim *sim)
     unsigned tries = 4 + sim_draw(10);
 
     s->sim = sim;
-    sim->state = s; /* what it writes now is judged already */
+    sim->state = s; /* the writes below are judged already */
     cells_init(&s->cells, sim);
     s->design = (enum design)sim_draw(DESIGNS);
     s->back = s->design == SAME_KEYS && sim_chance(50);
     s->skip = sim_chance(40);
     s->foreign = sim_chance(30);
-    /* A delete that is done twice is answered that there is nothing, as if the
-     * application had deleted the source. HTTPS does not do that. */
+    /* If the network delivers a delete twice, the second is answered 404, as if
+     * the application had deleted the source. HTTPS prevents that. */
     sim->once = true;
     for (int i = 0; i < TABLE_COUNT; i++)
         sim_create_table(sim, TABLES[i]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One world: made, troubled for a while, left in peace until everything has
- * ended, and judged.
+ * One simulation: it is set up, disturbed for a while, runs undisturbed until
+ * all runs have ended, and is judged.
  */
 #include "tests/simulate/sim.h"
 
@@ -25,18 +25,18 @@
 #include "worker/run/setup.h"
 #include "worker/store/embedded/embedded.h"
 
-/* A Saturday. */
+/* a Saturday */
 #define BEGINNING_TICKS INT64_C(638993664000000000)
 #define BEGINNING_MS 1000000
 
-/* How long the trouble lasts at most, and how long it takes to end at most
- * after that: silent attempts are spaced by ten visibility timeouts, orphans
- * are looked for every ten minutes. */
+/* The longest time of the trouble, and the longest time from its end to the end
+ * of all runs. An attempt that failed silently is repeated after ten visibility
+ * timeouts, and orphans are looked for every ten minutes. */
 #define TROUBLE_MAX_MS 90000
 #define PEACE_MAX_MS (4 * 3600 * 1000)
 #define STOP_MAX_MS 120000
 
-/* The service ends what takes longer. */
+/* The service ends a request that takes longer. */
 #define LATE_MAX_MS 29000
 
 /* ---- chance ---- */
@@ -198,7 +198,8 @@ enum tw_err sim_write(struct sim *sim, const char *table,
     return code;
 }
 
-/* run: JOB/ID, JOB/ for the message's own id, or empty for nobody's. */
+/* Puts a message. run: JOB/ID; JOB/ if the id is that of the message; empty if
+ * the message belongs to no run. */
 static void put(
     struct sim *sim, const char *queue, struct slice text, const char *run)
 {
@@ -293,7 +294,7 @@ void sim_control_enqueue_phase(
     control_enqueue_args(sim, 0, &(struct run_args){2, names, values}, id);
 }
 
-/* Of a run's key, JOB/ID. */
+/* Returns the ID of a run's key, JOB/ID. */
 static struct slice id_of(const char *key)
 {
     return slice_of(strchr(key, '/') + 1);
@@ -302,8 +303,9 @@ static struct slice id_of(const char *key)
 typedef enum tw_err ask_run(struct store *store, struct slice job,
     struct slice id, struct ledger_run *was, bool *asked, struct err *err);
 
-/* What control_cancel() or control_pause() asks of some run of SIM_JOB, which
- * is key (of sim_run's size) then. False: nothing was asked. */
+/* Calls `ask` (control_cancel() or control_pause()) for some run of SIM_JOB and
+ * copies the run's key to `key`, which has the size of sim_run's key. Returns
+ * false if nothing was asked. */
 static bool ask_some(
     struct sim *sim, ask_run *ask, const char *what, char *key, size_t room)
 {
@@ -329,7 +331,7 @@ static bool ask_some(
     return code == TW_OK;
 }
 
-/* Does the run want `resume`: is it paused, or will its owner pause it? */
+/* True if the run is paused, or its owner will pause it. */
 static bool wants_resume(struct sim *sim, const char *key)
 {
     const struct sim_run *run = book_find(sim->book, slice_of(key));
@@ -339,7 +341,7 @@ static bool wants_resume(struct sim *sim, const char *key)
                slice_is(run->now.control, LEDGER_CONTROL_PAUSE));
 }
 
-/* As `tableward resume` does it, on a worker's queue. */
+/* Resumes the run as `tableward resume` does it, on a worker's queue. */
 static enum tw_err resume_run(struct sim *sim, const char *key, struct err *err)
 {
     struct setup_queue queue = {
@@ -365,7 +367,8 @@ static enum tw_err resume_run(struct sim *sim, const char *key, struct err *err)
     return code;
 }
 
-/* Until no pause is left: the owner may see it late, or be dead. */
+/* Resumes the run until no pause is left: the owner may see the pause late, or
+ * be dead. */
 static void resume_after_a_while(struct sim *sim, const char *key)
 {
     struct err err;
@@ -399,9 +402,9 @@ void sim_enqueue_garbage(struct sim *sim)
     put(sim, SIM_QUEUE, slice_of("{\"job\": \"none\"}"), "");
 }
 
-/* ---- the weather ---- */
+/* ---- the network and the service ---- */
 
-/* Weights of what a stormy seed draws its shares from. */
+/* Weights from which a seed draws the shares of its faults. */
 static const struct faulty_share STORM[] = {
     {FAULT_UNSENT, 2, CALL_ALL},
     {FAULT_BUSY, 4, CALL_ALL},
@@ -421,7 +424,8 @@ static const struct faulty_share STORM[] = {
 
 #define STORM_KINDS (sizeof(STORM) / sizeof(STORM[0]))
 
-/* Some of them, together so many of a thousand requests at most. */
+/* Draws some kinds of faults, which together happen to at most `total` of a
+ * thousand requests. */
 static void draw_shares(struct sim *sim)
 {
     static const unsigned SHARES[] = {0, 20, 60, 120, 200, 300};
@@ -464,7 +468,7 @@ static void set_weather(struct sim *sim)
     sim->dates_cut = true;
 }
 
-/* Nobody reaches the service for a while. */
+/* Makes the service unreachable for a while. */
 static void draw_outage(struct sim *sim)
 {
     int64_t ms = 1 + (int64_t)sim_draw(20000);
@@ -473,7 +477,7 @@ static void draw_outage(struct sim *sim)
     sim->down_until_ms = virtual_ms() + ms;
 }
 
-/* One that was told to stop while it was stalled may end only now. */
+/* A worker that was told to stop while it was stalled may end only now. */
 void sim_keep_alive(struct sim *sim)
 {
     for (unsigned i = 0; i < sim->worker_count; i++)
@@ -481,7 +485,8 @@ void sim_keep_alive(struct sim *sim)
             worker_start(sim->workers[i]);
 }
 
-/* What happens to workers, until the trouble is over. */
+/* Disturbs workers and services until the time of the trouble is over and all
+ * front ends have stopped. */
 static void trouble(struct sim *sim)
 {
     int64_t until_ms = virtual_ms() + (int64_t)sim_draw(TROUBLE_MAX_MS);
@@ -554,7 +559,7 @@ static void wait_until_done(struct sim *sim)
     sim->result->peace_ms = virtual_ms() - from_ms;
 }
 
-/* Later than that it never will. */
+/* Waits until no delayed request can reach the service any more. */
 static void let_late_land(struct sim *sim)
 {
     virtual_sleep(LATE_MAX_MS + 1000);
@@ -580,7 +585,7 @@ static void send_home(struct sim *sim)
     }
 }
 
-/* As the script says, until all is done. */
+/* Plays the script until all runs have ended. */
 static void play_script(struct sim *sim)
 {
     const struct sim_script *script = sim->script;
@@ -616,7 +621,7 @@ static void direct(void *arg)
     send_home(sim);
 }
 
-/* ---- the world ---- */
+/* ---- set-up and end ---- */
 
 static void load_jobs(struct sim *sim, unsigned n)
 {
@@ -658,7 +663,8 @@ static void make_queue(struct sim *sim, const char *queue)
         sim_complain(sim, "no queue: %s", exchange.err.text);
 }
 
-/* One for each process. It does not exist until something is kept there. */
+/* Returns the name of a folder of this process, which exists once something is
+ * stored there. */
 static const char *folder_name(struct sim *sim)
 {
     const char *above = getenv("TMPDIR");
@@ -668,7 +674,8 @@ static const char *folder_name(struct sim *sim)
         .at;
 }
 
-/* A third of the worlds. Not drawn: the others stay as they were. */
+/* Gives a third of the simulations lock files and one or two hosts. This is not
+ * drawn, so that the draws of all other settings stay as they were. */
 static void set_hosts(struct sim *sim)
 {
     uint64_t other = sim->result->seed / 5;

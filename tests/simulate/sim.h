@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One seed is one world: a store in memory as the service, workers, front
- * ends, and a judge who sees every request in the order in which the service
- * takes them.
+ * A seed decides one simulation: a store in memory as the service, workers,
+ * front ends, and a judge, which sees every request in the order in which the
+ * service carries them out.
  *
  *   front end ------------------------------+
  *   worker -- wire (its own network) -- faulty -- judge -- embedded store
  *
- * What is judged for every kind is in book.c (ledger, queues, deadlines); what
- * a kind's own tables may be is the kind's (cascade.c).
+ * book.c judges what is the same for every kind of job: the ledger, the queues
+ * and the deadlines. The kind's own file (such as cascade.c) judges its tables.
  */
 #ifndef TW_TESTS_SIMULATE_SIM_H
 #define TW_TESTS_SIMULATE_SIM_H
@@ -31,66 +31,76 @@
 
 #define SIM_WORKERS_MAX 3
 #define SIM_QUEUE "work"     /* JSON messages */
-#define SIM_BOUND "channels" /* bound to the kind's job */
-#define SIM_JOB "work"       /* the kind's job */
-#define SIM_ARGUMENT "what"  /* its one argument */
-#define SIM_DEFINITIONS 2    /* of the job; workers may differ in it */
+#define SIM_BOUND "channels" /* a queue bound to SIM_JOB */
+#define SIM_JOB "work"       /* name of the kind's first job */
+#define SIM_ARGUMENT "what"  /* name of the job's only argument */
+#define SIM_DEFINITIONS                                                        \
+    2 /* versions of the job; workers may have different                       \
+         ones */
 
 struct sim;
 struct book;
 struct worker;
 
-/* An operation that the service has taken. */
+/* An operation that the service has carried out. */
 struct sim_change {
     bool by_front_end;
-    bool by_worker; /* neither: it landed late, in nobody's name */
+    bool by_worker; /* if neither is set, the service carried out a delayed
+                       request of a sender that no longer waits */
     const char *table;
     const struct operation *operation;
-    const char *etag; /* new */
+    const char *etag; /* the new ETag */
 };
 
-/* A run, as the ledger has it. */
+/* A run, as it is stored in the ledger. */
 struct sim_run {
     struct sim_run *next;
     struct ledger_run now;
     char key[QUEUE_ID_MAX + 64]; /* JOB/ID */
-    char what[64];               /* its argument */
+    char what[64];               /* value of its argument */
     bool ended;
-    bool was_paused;     /* ever */
-    bool was_asked;      /* ever to be paused or cancelled */
-    unsigned lists;      /* of the index that it is on: 1 open, 2 any other */
-    int64_t acquired_ms; /* when it was claimed first; 0: not yet */
+    bool was_paused;     /* it was paused at least once */
+    bool was_asked;      /* an operator asked at least once to pause or cancel
+                            it */
+    unsigned lists;      /* bits: lists of the ledger index that have the run: 1
+                            the open runs, 2 any other list */
+    int64_t acquired_ms; /* when a worker first acquired it; 0: not yet */
 };
 
-/* What a kind of jobs brings along. */
+/* What a kind of job adds to the simulation. */
 struct sim_kind {
     const char *name;
-    const char *more_args; /* members of a message's args behind SIM_ARGUMENT;
-                              NULL: none */
-    bool plain;            /* its jobs have no argument; SIM_BOUND is bound to
-                              none */
-    bool two_jobs;         /* front ends ask for a second one, too */
+    const char *more_args; /* JSON members that follow SIM_ARGUMENT in a
+                              message's args; NULL: none */
+    bool plain;            /* its jobs have no argument, and SIM_BOUND is not
+                              bound to a job */
+    bool two_jobs;         /* front ends also request runs of a second job */
 
-    /* begin: draw what this world is like, make tables, fill them. */
+    /* begin: choose the design of this simulation by chance, create the tables
+     * and fill them. */
     void *(*begin)(struct sim *sim);
 
-    /* job: YAML of definition n, the map below `jobs:`: SIM_JOB first. Owned
-     * (mem_free). */
+    /* job: the YAML of version n of the jobs, the map below `jobs:`, with
+     * SIM_JOB first. The caller frees it (mem_free). */
     char *(*job)(void *state, unsigned n);
 
     struct front front;
 
-    /* front_ends: start others than these. NULL: there are none. */
+    /* front_ends: start the front ends of the kind; NULL: front_start() starts
+     * those of `front`. */
     void (*front_ends)(void *state);
 
-    /* changed (NULL: nobody asks): a table other than the ledger. */
+    /* changed (or NULL): called after each operation on a table other than the
+     * ledger. */
     void (*changed)(void *state, const struct sim_change *change);
 
-    /* run_moved: run has been claimed, has ended, ...; was: its state. */
+    /* run_moved: called after each write of a run to the ledger; was: its state
+     * before. */
     void (*run_moved)(
         void *state, const struct sim_run *run, enum ledger_state was);
 
-    /* end: nothing moves any more: are the tables as they must be? */
+    /* end: called when all runs have ended and all workers have stopped:
+     * complains unless the tables are as they must be. */
     void (*end)(void *state);
 };
 
@@ -100,18 +110,18 @@ extern const struct sim_kind sim_delete;
 extern const struct sim_kind sim_copy;
 extern const struct sim_kind sim_move;
 
-/* A world that is told how to be, to measure by. One worker, with the settings
- * a user begins with. */
+/* Fixed settings of a simulation that measures. It has one worker, with the
+ * default settings of the configuration. */
 struct sim_script {
     const struct faulty_share *shares;
     size_t share_count;
     int64_t outage_after_ms, outage_ms; /* 0: none */
-    /* each request of the worker in the outage */
+    /* called for each request of the worker during the outage */
     void (*unreached)(void *ctx, int64_t at_ms, bool queue);
     void *ctx;
 };
 
-/* What one world is asked to be. */
+/* Options of one simulation. */
 struct sim_options {
     uint64_t seed;
     const struct sim_kind *kind;
@@ -119,20 +129,27 @@ struct sim_options {
     bool trace;
 };
 
-/* What came of it. */
+/* Result of one simulation. */
 struct sim_result {
     uint64_t seed, hash, steps;
     int64_t virtual_ms;
     unsigned requests, faults, runs, crashes, stalls;
-    unsigned troubles;     /* a set of those that came (trouble.h) */
-    int64_t beside_ms;     /* that the run beside took (trouble.h) */
-    int64_t peace_ms;      /* from the end of all trouble to that of all runs */
-    unsigned taken_early;  /* runs, from processes that had died */
-    unsigned late_landed;  /* requests that landed late */
-    unsigned late_taken;   /* ... and that the service took */
-    unsigned zombie_sent;  /* requests started after their run was overtaken */
-    unsigned pauses;       /* asked for, each until it is resumed */
-    unsigned zombie_taken; /* requests of the overtaken that changed anything */
+    unsigned troubles;     /* bit set of the troubles that occurred
+                              (trouble.h) */
+    int64_t beside_ms;     /* time that the run of the job beside took
+                              (trouble.h) */
+    int64_t peace_ms;      /* from the end of all trouble to the end of all
+                              runs */
+    unsigned taken_early;  /* runs acquired before the lease of a dead process
+                              had expired */
+    unsigned late_landed;  /* delayed requests that reached the service */
+    unsigned late_taken;   /* ... and that the service carried out */
+    unsigned zombie_sent;  /* requests that an attempt started after it had lost
+                              its lease */
+    unsigned pauses;       /* pauses that an operator asked for; each run was
+                              resumed */
+    unsigned zombie_taken; /* requests of attempts that had lost their lease and
+                              that changed something */
     unsigned worker_requests;
     int64_t done_ms;      /* virtual time until all runs had ended */
     char complaint[1024]; /* empty: nothing is wrong */
@@ -140,7 +157,7 @@ struct sim_result {
 
 struct sim {
     const struct sim_kind *kind;
-    void *state; /* the kind's */
+    void *state; /* state of the kind */
     const struct sim_script *script;
     struct sim_result *result;
     struct arena arena;
@@ -148,95 +165,102 @@ struct sim {
     struct store *service; /* the embedded store */
     struct interposed judge;
     struct faulty faults;
-    const char *put_run; /* of the message a front end puts: JOB/ID */
-    bool by_worker;      /* whose request the service has in hand */
-    bool by_front_end;   /* ... a write to an entity */
+    const char *put_run; /* JOB/ID of the run of the message that a front end
+                            puts */
+    bool by_worker;      /* the service handles a request of a worker */
+    bool by_front_end;   /* ... a write of a front end to an entity */
     struct book *book;
 
-    const char *folder;      /* where archives are kept */
+    const char *folder;      /* folder of the archives */
     const char *lock_folder; /* NULL: no worker has a lock file */
-    unsigned hosts;          /* that share it */
+    unsigned hosts;          /* number of hosts on which the workers run */
     struct jobs jobs[SIM_DEFINITIONS];
     struct worker *workers[SIM_WORKERS_MAX];
     unsigned worker_count;
 
-    /* The weather. */
-    int64_t latency_ms;    /* at most, mostly */
-    bool dates_cut;        /* the service's dates have whole seconds */
-    bool once;             /* what was sent once is done once: nobody between
-                              repeats it */
-    int64_t down_until_ms; /* nobody reaches the service */
+    /* The network and the service. */
+    int64_t latency_ms;    /* most requests are delayed by at most this */
+    bool dates_cut;        /* the Date headers of the service have whole
+                              seconds */
+    bool once;             /* the network never delivers a request twice */
+    int64_t down_until_ms; /* until then no request reaches the service */
     struct troubles troubles;
-    unsigned front_ends; /* still at work */
-    unsigned ids;        /* that they have given to runs */
+    unsigned front_ends; /* front ends that have not stopped yet */
+    unsigned ids;        /* ids of runs that the front ends have used */
 };
 
-/* sim_run: a whole world, from the beginning to the judgement. */
+/* sim_play: runs one simulation from the set-up to the final judgement. */
 void sim_play(const struct sim_options *options, struct sim_result *ret);
 
-/* sim_measure: what it must show in numbers; 1 where it does not. */
+/* sim_measure: measures the cost of errors and of an outage; 1: a measurement
+ * is above its limit. */
 int sim_measure(void);
 
-/* sim_complain: what is wrong; the first counts. */
+/* sim_complain: records a violation; only the first is kept. */
 void sim_complain(struct sim *sim, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* sim_draw: below n (n > 0). sim_chance: n of a hundred. */
+/* sim_draw: a random number below n (n > 0). sim_chance: true in `percent` of
+ * 100 cases. */
 unsigned sim_draw(unsigned n);
 bool sim_chance(unsigned percent);
 #define SIM_PICK(list) ((list)[sim_draw(sizeof(list) / sizeof((list)[0]))])
 
-/* sim_keep_alive: every worker that has ended is started again. */
+/* sim_keep_alive: starts each worker again whose process has ended. */
 void sim_keep_alive(struct sim *sim);
 
-/* ---- for kinds: at the service, in no time ---- */
+/* ---- for kinds: direct calls of the service, in no virtual time ---- */
 
 void sim_create_table(struct sim *sim, const char *table);
 
-/* sim_each: has each entity of a table seen (NULL: nobody looks); how many they
- * are. A table that is not there has -1. */
+/* sim_each: calls `seen` (may be NULL) for each entity of a table. Returns the
+ * number of entities; -1: there is no such table. */
 typedef void sim_seen(
     void *ctx, const char *table, const struct entity *entity);
 int sim_each(struct sim *sim, const char *table, sim_seen *seen, void *ctx);
 
-/* ---- for front ends: the same ---- */
+/* ---- for front ends: such calls, too ---- */
 
 int64_t sim_now_ticks(void);
 
-/* sim_get: false: it is not there. */
+/* sim_get: reads an entity; false: there is no such entity. */
 bool sim_get(struct sim *sim, const char *table, struct slice partition_key,
     struct slice row_key, struct page *page);
 
-/* sim_write: one operation; its new ETag goes to etag (96 bytes, or NULL). */
+/* sim_write: makes one operation; the new ETag is stored in etag (96 bytes, or
+ * NULL). */
 enum tw_err sim_write(struct sim *sim, const char *table,
     enum operation_type type, const struct entity *entity, char *etag);
 
 /*
- * sim_enqueue: a message for the kind's job with that argument. id empty: the
- * message's own. bound: on the queue that is bound to the job. at_ticks: when
- * it was asked for, 0: it does not say.
+ * sim_enqueue: puts a message for SIM_JOB with the argument `what`. id: that of
+ * the run; empty: the run gets the id of the message. bound: put the message on
+ * the queue that is bound to the job. at_ticks: the time of the request in the
+ * message; 0: the message has none.
  */
 void sim_enqueue(struct sim *sim, const char *what, const char *id, bool bound,
     int64_t at_ticks);
 
-/* sim_control_enqueue: the same as `tableward enqueue` does it.
- * sim_control_enqueue_job: for another of the kind's jobs. */
+/* sim_control_enqueue: as `tableward enqueue` does it: stores the run in the
+ * ledger and puts a wake-up message. sim_control_enqueue_job: for the job at
+ * the index `job` of the kind's jobs. */
 void sim_control_enqueue(struct sim *sim, const char *what, const char *id);
 void sim_control_enqueue_job(
     struct sim *sim, size_t job, const char *what, const char *id);
 
-/* sim_ask: what a person asks of some run of SIM_JOB: to be cancelled; or
- * paused, and after a while resumed. Returns when both are done. */
+/* sim_ask: acts as an operator who cancels some run of SIM_JOB, or pauses and
+ * later resumes it. Returns when this is done. */
 void sim_ask(struct sim *sim);
 
-/* sim_control_enqueue_beside: a run of the job beside (trouble.h). */
+/* sim_control_enqueue_beside: requests a run of the job beside (trouble.h). */
 void sim_control_enqueue_beside(struct sim *sim, const char *id);
 
-/* sim_control_enqueue_phase: a run of the kind's job with that phase. */
+/* sim_control_enqueue_phase: requests a run of SIM_JOB with the argument
+ * `phase`. */
 void sim_control_enqueue_phase(
     struct sim *sim, const char *what, const char *id, const char *phase);
 
-/* sim_enqueue_garbage: a message that nobody can understand. */
+/* sim_enqueue_garbage: puts a message for a job that does not exist. */
 void sim_enqueue_garbage(struct sim *sim);
 
 #endif

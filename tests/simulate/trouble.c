@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Services and machines in trouble: when it comes, and what requests meet. */
+/* Services and machines in trouble: when trouble begins, and what it does to
+ * requests. */
 #include "tests/simulate/trouble.h"
 
 #include <stdio.h>
@@ -16,14 +17,15 @@
 #define DATA_GONE                                                              \
     (BIT(TROUBLE_DATA_REFUSED) | BIT(TROUBLE_DATA_SILENT) | BIT(TROUBLE_DNS))
 
-/* Worlds of a hundred that have any of these, and of these a second one. */
+/* Percentage of simulations that can have trouble, and of these, percentage
+ * that can have a second kind. */
 #define WORLDS 40
 #define SECONDS 30
 
-/* How long a name server holds up a request at most. */
+/* The longest time for which a name server delays a request. */
 #define DNS_MAX_MS 45000
 
-/* How long each lasts: at least, and so much more at most. */
+/* The shortest duration of each trouble, and by how much it may be longer. */
 static const struct {
     const char *name;
     unsigned least_ms, more_ms;
@@ -67,7 +69,7 @@ void trouble_knows_table(struct troubles *troubles, const char *table)
         troubles->tables[troubles->table_count++] = table;
 }
 
-/* ---- when it comes ---- */
+/* ---- when trouble begins ---- */
 
 static void draw_clock(struct troubles *troubles)
 {
@@ -119,7 +121,7 @@ static void delete_table(struct troubles *troubles)
         drawn < troubles->table_count ? troubles->tables[drawn] : LEDGER_TABLE;
 }
 
-/* Of one that has a lease: to others nothing happens. */
+/* Pauses a worker that has a lease; a pause of the others changes nothing. */
 static bool pause(struct troubles *troubles, int64_t ms)
 {
     struct sim *sim = troubles->sim;
@@ -154,7 +156,7 @@ bool trouble_comes(struct troubles *troubles)
     return true;
 }
 
-/* A stopped machine continues when the trouble is over. */
+/* A paused machine continues only when its own pause is over. */
 void trouble_ends(struct troubles *troubles)
 {
     troubles->besieged = false;
@@ -163,7 +165,7 @@ void trouble_ends(struct troubles *troubles)
             troubles->until_ms[i] = 0;
 }
 
-/* ---- what requests meet ---- */
+/* ---- what trouble does to requests ---- */
 
 static bool is_of_queues(const struct store_request *request)
 {
@@ -242,7 +244,8 @@ const char *trouble_queue(const struct troubles *troubles, const char *queue)
                                                 : queue;
 }
 
-/* A clock that is wrong by a constant is wrong in what a service shows. */
+/* Shifts all times in a response of the queue service, as a wrong clock of the
+ * service does. */
 static void shift_times(const struct troubles *troubles,
     struct exchange *exchange, struct messages *messages)
 {
@@ -270,7 +273,8 @@ enum tw_err trouble_send(struct troubles *troubles, struct store *service,
     return code;
 }
 
-/* 30 s until it can be made, polls, and what else there is just then. */
+/* The longest time until a queue exists again: 30 s until it can be created,
+ * polls, and other trouble at the same time. */
 #define QUEUE_MAX_MS 600000
 
 static bool has_queue(const struct troubles *troubles, const char *queue)
@@ -314,15 +318,16 @@ void trouble_need_queue(const struct troubles *troubles, const char *queue)
     virtual_unmask();
 }
 
-/* ---- beside ---- */
+/* ---- the job beside ---- */
 
 #define BESIDE_ENTITIES 30
-/* Every stall is over by then. */
+/* After this time every stall is over. */
 #define SIEGE_MS 100000
 /*
- * Polls of 20 s, a lease of 33 s, and work. Where a request takes its time to
- * fail: ten of them until the store is known to be away, with waits between;
- * and one for each run that is before it, where there is one slot.
+ * The longest time of the run beside: polls of 20 s, a lease of 33 s, and the
+ * work. If a request takes long to fail, TO_KNOW_MS more: ten requests, with
+ * waits between them, until the breaker is open; and, as there may be only one
+ * slot, one such request for each earlier run.
  */
 #define BESIDE_MAX_MS 60000
 #define TO_KNOW_MS 150000

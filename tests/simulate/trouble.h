@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What befalls a whole service, or a worker's machine, for a while: some worlds
- * have one or two of these. What befalls single requests is faulty's.
+ * Trouble of a whole service or of a worker's machine that lasts for a while.
+ * Some simulations have one or two kinds of it. Faults of single requests are
+ * in tests/support/faulty.h.
  */
 #ifndef TW_TESTS_SIMULATE_TROUBLE_H
 #define TW_TESTS_SIMULATE_TROUBLE_H
@@ -19,19 +20,23 @@ struct wire;
 struct buf;
 
 enum trouble {
-    TROUBLE_QUEUES_SILENT, /* the queue service takes requests, and may do what
-                              they ask, but does not answer */
-    TROUBLE_QUEUES_BEHIND, /* its clock, from beginning to end */
+    TROUBLE_QUEUES_SILENT, /* the queue service accepts requests, and carries
+                              out some of them, but does not respond */
+    TROUBLE_QUEUES_BEHIND, /* the clock of the queue service is slow during the
+                              whole simulation */
     TROUBLE_QUEUES_AHEAD,
-    TROUBLE_DATA_REFUSED,  /* the store of the job's tables is gone; ledger and
-                              queues are in another one */
-    TROUBLE_DATA_SILENT,   /* the same: no connection is refused */
-    TROUBLE_QUEUE_DELETED, /* with its messages; for 30 s it cannot be made */
-    TROUBLE_TABLE_DELETED, /* one of that name is: 409 for 30 s, then it is as
-                              it was */
-    TROUBLE_DNS,           /* hangs: a request blocks its thread far beyond its
-                              time-out, and has not been sent */
-    TROUBLE_PAUSE,         /* a hypervisor's: all clocks of a worker stand */
+    TROUBLE_DATA_REFUSED,  /* connections to the store of the job's tables are
+                              refused; ledger and queues are in another store */
+    TROUBLE_DATA_SILENT,   /* the store of the job's tables does not respond */
+    TROUBLE_QUEUE_DELETED, /* a queue is deleted with its messages; for 30 s it
+                              cannot be created */
+    TROUBLE_TABLE_DELETED, /* requests to one table are answered 409 for at
+                              least 30 s; then the table has its former
+                              entities */
+    TROUBLE_DNS,           /* name resolution hangs: a request blocks its thread
+                              far beyond its time-out, and has not been sent */
+    TROUBLE_PAUSE,         /* a hypervisor pauses a worker: all its clocks stand
+                              still */
     TROUBLES,
 };
 
@@ -40,48 +45,55 @@ enum trouble {
 
 struct troubles {
     struct sim *sim;
-    unsigned drawn; /* a set of them: bit n is trouble n */
-    unsigned met;   /* of these, those that came */
+    unsigned drawn; /* bit n: this simulation can have trouble n */
+    unsigned met;   /* bit n: trouble n has occurred */
     int64_t queue_shift_ms;
     int64_t until_ms[TROUBLES];
-    unsigned generation[TROUBLE_QUEUES];  /* how often each was deleted */
-    int64_t deleted_ms[TROUBLE_QUEUES];   /* until when it cannot be made */
-    bool deleted_says_409;                /* meanwhile, and not 404 */
-    char queue_names[TROUBLE_QUEUES][24]; /* at the service */
+    unsigned generation[TROUBLE_QUEUES];  /* how often each queue was deleted */
+    int64_t deleted_ms[TROUBLE_QUEUES];   /* until when the queue cannot be
+                                             created */
+    bool deleted_says_409;                /* requests to a deleted queue are
+                                             answered 409 meanwhile, not 404 */
+    char queue_names[TROUBLE_QUEUES][24]; /* names of the queues at the
+                                             service */
     const char *tables[TROUBLE_TABLES];
     size_t table_count;
-    const char *table; /* that is being deleted */
-    bool besieged;     /* nothing but the data is in trouble */
+    const char *table; /* the table that is being deleted */
+    bool besieged;     /* only the store of the job's tables is in trouble */
 };
 
-/* trouble_name: for people. */
+/* trouble_name: name of the trouble for messages. */
 const char *trouble_name(enum trouble trouble);
 
-/* trouble_draw: what this world has. */
+/* trouble_draw: chooses by chance which troubles this simulation can have. */
 void trouble_draw(struct troubles *troubles, struct sim *sim);
 
-/* trouble_has: has it that one? trouble_lasts: and just now? */
+/* trouble_has: true if this simulation can have this trouble. trouble_lasts:
+ * true if it has it now. */
 bool trouble_has(const struct troubles *troubles, enum trouble trouble);
 bool trouble_lasts(const struct troubles *troubles, enum trouble trouble);
 
-/* trouble_has_data_apart: is the data in a store of its own? Where it
- * will be gone, or name servers hang. */
+/* trouble_has_data_apart: true if the job's tables are in a store of their own:
+ * if this store will be unreachable, or name resolution will hang. */
 bool trouble_has_data_apart(const struct troubles *troubles);
 
-/* trouble_comes: one of those that this world has; false: it has none. */
+/* trouble_comes: begins one of the troubles that this simulation can have;
+ * false: none has begun. */
 bool trouble_comes(struct troubles *troubles);
 
-/* trouble_ends: all is well again, but for what the queue service's clock is.
- */
+/* trouble_ends: ends all trouble, except the clock of the queue service and a
+ * paused worker. */
 void trouble_ends(struct troubles *troubles);
 
-/* trouble_knows_table: a table of the kind's. */
+/* trouble_knows_table: adds a table of the kind to those that may be
+ * deleted. */
 void trouble_knows_table(struct troubles *troubles, const char *table);
 
 /*
- * trouble_meets: in the moment before a worker's request leaves. Not TW_OK: it
- * does not. trouble_silences: whether its answer will be lost, after all of its
- * time-out; *ret_arrives: and is it done?
+ * trouble_meets: called just before a worker's request leaves; unless it
+ * returns TW_OK, the request is not sent. trouble_silences: true if the
+ * response will be lost, so that the worker waits for its whole time-out;
+ * *ret_arrives: whether the service carries out the request.
  */
 enum tw_err trouble_meets(struct troubles *troubles, const struct wire *wire,
     struct exchange *exchange, const struct store_request *request);
@@ -89,9 +101,9 @@ bool trouble_silences(struct troubles *troubles, const struct wire *wire,
     const struct store_request *request, bool *ret_arrives);
 
 /*
- * trouble_takes: the service takes a request, anybody's; false: it does not,
- * and *ret is what it says. trouble_send: the request goes to the store, where
- * queues have other names once they were deleted, and the queue service's own
+ * trouble_takes: false: the service refuses the request, and *ret is the
+ * outcome. trouble_send: sends the request to the store; a queue that was
+ * deleted has another name there, and times are those of the queue service's
  * clock.
  */
 bool trouble_takes(struct troubles *troubles, struct exchange *exchange,
@@ -99,18 +111,20 @@ bool trouble_takes(struct troubles *troubles, struct exchange *exchange,
 enum tw_err trouble_send(struct troubles *troubles, struct store *service,
     struct exchange *exchange, const struct store_request *request);
 
-/* trouble_queue: what a queue's name is at the service now. */
+/* trouble_queue: current name of the queue at the service. */
 const char *trouble_queue(const struct troubles *troubles, const char *queue);
 
-/* trouble_await_queues: until both are there: before a front end acts.
- * trouble_need_queue: it is made, where it was deleted since. */
+/* trouble_await_queues: waits until both queues exist; called before a front
+ * end acts. trouble_need_queue: creates the queue if it was deleted. */
 void trouble_await_queues(const struct troubles *troubles);
 void trouble_need_queue(const struct troubles *troubles, const char *queue);
 
 /*
- * The job beside: where the data is in a store of its own, each world has one
- * that deletes all of a table in the other store. trouble_besiege: at the end
- * of the trouble, while nothing but the data is gone, a run of it must go on.
+ * The job beside: if the job's tables are in a store of their own, the
+ * configuration has a second job, which deletes all entities of a table in the
+ * other store. trouble_besiege: at the end of the trouble, makes only the store
+ * of the job's tables unreachable, and complains unless a run of the job beside
+ * succeeds.
  */
 #define BESIDE_JOB "beside"
 #define BESIDE_TABLE "Beside"

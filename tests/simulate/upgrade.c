@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The kind schema-upgrade: an old and a new release of an application write the
- * entities of one table while runs expand them; then the old release is gone,
- * and a run contracts. What a release may write, and what must hold of what it
- * was told is stored, is tests/support/releases.h.
+ * entities of one table while runs with phase `expand` convert them; then the
+ * old release stops, and a run with phase `contract` removes the old
+ * properties. tests/support/releases.h says what a release may write and what
+ * must hold of the values that were acknowledged.
  */
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +22,7 @@
 #define LAST "last"
 #define CONTRACT "contract"
 
-/* One entity, and what its writers were told. */
+/* One entity, and what was acknowledged to its writers. */
 struct thing {
     struct slice partition_key, row_key;
     struct release_state is;
@@ -33,13 +34,14 @@ struct upgrade_state {
     struct arena arena;
     struct releases *releases;
     struct thing things[THINGS];
-    enum release_way ways[1 + RELEASE_GROUP_MAX]; /* the old one's first */
+    enum release_way ways[1 + RELEASE_GROUP_MAX]; /* those of the old release
+                                                     first */
     unsigned way_count;
-    bool converted; /* a run has expanded: the new release begins */
-    int value;      /* the next one */
-    bool contracts; /* the last run was asked for */
+    bool converted; /* a run has expanded: the new release may begin */
+    int value;      /* the next value to write */
+    bool contracts; /* the contract run was requested */
     enum ledger_state contracted;
-    int64_t named; /* by it */
+    int64_t named; /* number of entities that its report names */
 };
 
 static struct thing *find(struct upgrade_state *s, const struct entity *entity)
@@ -157,7 +159,8 @@ static void asks(struct upgrade_state *s)
         sim_enqueue(s->sim, "x", id, false, 0);
 }
 
-/* The old release has written until now, unseen by any round. */
+/* Writes with the old release for the last time, which no round sees, and then
+ * requests the contract run. */
 static void ask_for_contract(void *arg)
 {
     struct upgrade_state *s = arg;
@@ -168,7 +171,8 @@ static void ask_for_contract(void *arg)
     s->sim->front_ends--;
 }
 
-/* Expanded to the end: nobody else writes. */
+/* After the last expand run: nobody else writes, so the contract run may be
+ * requested. */
 static void last_ended(struct upgrade_state *s)
 {
     if (s->contracts)
@@ -230,7 +234,7 @@ static void ask_last(void *state)
     sim_control_enqueue_phase(s->sim, "x", LAST, "expand");
 }
 
-/* ---- the world ---- */
+/* ---- set-up and end ---- */
 
 static void add_thing(struct upgrade_state *s, int number)
 {
@@ -251,7 +255,7 @@ static void *begin(struct sim *sim)
     unsigned group = sim_draw(RELEASE_GROUPS);
 
     s->sim = sim;
-    sim->state = s; /* what it writes now is judged already */
+    sim->state = s; /* the writes below are judged already */
     arena_init(&s->arena);
     s->releases = releases_new(sim_chance(50));
     s->value = 1001;
@@ -265,7 +269,7 @@ static void *begin(struct sim *sim)
     return s;
 }
 
-/* The argument names nothing: every run means every entity. */
+/* The argument selects nothing: every run handles every entity. */
 static char *job(void *state, unsigned n)
 {
     const struct upgrade_state *s = state;
@@ -275,7 +279,8 @@ static char *job(void *state, unsigned n)
         SIM_JOB ":\n  args: [" SIM_ARGUMENT "]\n%s", strchr(text, '\n') + 1);
 }
 
-/* What contract has left is named. */
+/* Judges the end: the report of the contract run must name each entity that it
+ * has left. */
 static void end(void *state)
 {
     struct upgrade_state *s = state;

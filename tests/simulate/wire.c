@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A request: it waits for a connection, asks the deadline, leaves, is on its
- * way, is taken by the service in one moment, and its answer comes back. A
- * process may be stalled or crashed at each of these points; what has left then
- * still arrives, until the service would no longer wait for it.
+ * The stages of a request: it waits for a connection, checks the deadline,
+ * leaves, travels, is carried out by the service at one moment, and its
+ * response travels back. A process may be stalled or crash at each stage. A
+ * request that has left by then still arrives, unless the service has given it
+ * up by its time limit.
  */
 #include "tests/simulate/wire.h"
 
@@ -17,10 +18,10 @@
 
 /* The service ends a request that takes longer. */
 #define SERVICE_MAX_MS 30000
-/* Where a connection is reset instead of silent. */
+/* The longest wait for a lost response in a script: the connection is reset. */
 #define RESET_MAX_MS 1000
 
-/* Mostly no time at all, now and then a long one. */
+/* Waits: mostly not at all, rarely for long. */
 static void take_time(struct wire *wire)
 {
     unsigned drawn = sim_draw(100);
@@ -45,7 +46,7 @@ static enum tw_err unreachable(struct wire *wire, struct exchange *exchange,
     return err_fail(&exchange->err, TW_BUSY, "nobody answers");
 }
 
-/* In the last moment before bytes leave. */
+/* Checks the deadline at the last moment before the request is sent. */
 static enum tw_err leave(struct wire *wire, struct exchange *exchange,
     const struct store_request *request)
 {
@@ -54,7 +55,8 @@ static enum tw_err leave(struct wire *wire, struct exchange *exchange,
     if (!deadline_is_open(exchange->deadline, now_ms))
         return err_fail(&exchange->err, TW_STOPPED, "the deadline has passed");
     exchange->sent_ms = now_ms;
-    /* How often queues are polled says how long it took, not what it cost. */
+    /* Polls are not counted: their number shows how long a run took, not what
+     * it cost. */
     wire->requests += request->call != CALL_QUEUE_GET;
     virtual_mask();
     book_sent(wire->sim->book, wire->process, exchange->deadline, request);
@@ -62,7 +64,7 @@ static enum tw_err leave(struct wire *wire, struct exchange *exchange,
     return TW_OK;
 }
 
-/* In one moment, at the service. */
+/* Has the service carry out the request, at one moment. */
 static enum tw_err arrive(struct wire *wire, struct exchange *exchange,
     const struct store_request *request)
 {
@@ -71,7 +73,8 @@ static enum tw_err arrive(struct wire *wire, struct exchange *exchange,
     struct scan_request scan;
     enum tw_err code;
 
-    if (request->call == CALL_SCAN) { /* what follows is the worker's */
+    if (request->call == CALL_SCAN) { /* the service must not call the worker's
+                                         callback */
         scan = *request->scan;
         scan.follows = NULL;
         alone.scan = &scan;
@@ -103,7 +106,8 @@ static enum tw_err no_answer(struct exchange *exchange, const char *why)
     return err_fail(&exchange->err, TW_UNKNOWN, "%s", why);
 }
 
-/* What has left is done, whatever becomes of the answer. */
+/* Sends the request. Once it has left, it is carried out, even if its response
+ * is lost. */
 static enum tw_err attempt(struct wire *wire, struct exchange *exchange,
     const struct store_request *request)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The network between one worker process and the service: requests take their
- * time, and the deadline is asked in the moment they leave.
+ * The network between one worker process and the service: requests take time,
+ * and the deadline is checked at the moment they leave.
  */
 #ifndef TW_TESTS_SIMULATE_WIRE_H
 #define TW_TESTS_SIMULATE_WIRE_H
@@ -11,12 +11,13 @@
 struct wire {
     struct interposed outer; /* first: use &wire->outer.store */
     struct sim *sim;
-    const void *process; /* whose; by it the book knows who sends */
-    bool data;           /* it leads to the store of the data alone */
-    unsigned requests;   /* that left */
+    const void *process; /* identifies the sender for the book */
+    bool data;           /* it leads to the store that has only the tables of
+                            the job */
+    unsigned requests;   /* number of requests that left */
 
-    /* unreached: called for each that leaves while nobody is there, where set.
-     */
+    /* unreached (or NULL): called for each request that is sent while the
+     * service cannot be reached. */
     void (*unreached)(void *ctx, int64_t at_ms, bool queue);
     void *ctx;
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Workers, and what befalls them. */
+/* Workers and the random events that disturb them. */
 #include "tests/simulate/worker.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "worker/run/lock_file.h"
 #include "worker/run/setup.h"
 
-/* One reading of the configuration. */
+/* The configuration as one process has read it. */
 struct reading {
     struct store *stores[2];
     const char *names[2];
@@ -22,23 +22,25 @@ struct reading {
     struct definition definition;
 };
 
-/* One process of it. Neither is ever freed: a crash may leave it anywhere. */
+/* One process of a worker. This struct and struct reading are never freed:
+ * after a crash anything may still point to them. */
 struct incarnation {
-    struct incarnation *before; /* of the same worker */
+    struct incarnation *before; /* previous process of the same worker */
     struct worker *worker;
     int process;
     struct lock_file *lock_file;     /* NULL: none, or its process has ended */
-    char owner[LOCK_FILE_OWNER_MAX]; /* one of its own; empty: none */
-    struct wire wire, data; /* to the store of ledger and queues; the data's */
+    char owner[LOCK_FILE_OWNER_MAX]; /* an Owner of this process; empty: none */
+    struct wire wire, data; /* wire: to the store of ledger and queues; data: to
+                               the store of the job's tables */
     struct consumer *consumer;
     bool running;     /* between consumer_new and consumer_free */
-    unsigned signals; /* threads that are about to stop it */
+    unsigned signals; /* number of threads that deliver a signal to it */
 };
 
 struct worker {
     struct sim *sim;
     unsigned number, starts;
-    unsigned requests; /* of processes that are gone */
+    unsigned requests; /* of processes that have ended */
     int64_t visibility_timeout_s;
     unsigned slots, request_pool, definition, poll_max_ms;
     bool ordered;
@@ -85,7 +87,8 @@ static struct definition *read_definition(struct incarnation *self)
     return &reading->definition;
 }
 
-/* SIGHUP: the job may be another one now. */
+/* Reads the configuration again after SIGHUP; the job may be another
+ * version. */
 static struct definition *reload(void *context)
 {
     struct incarnation *self = context;
@@ -94,7 +97,7 @@ static struct definition *reload(void *context)
     return read_definition(self);
 }
 
-/* The end of the process, however it ends. */
+/* Closes the lock file, when the process ends or crashes. */
 static void close_lock_file(struct incarnation *self)
 {
     lock_file_close(self->lock_file);
@@ -189,7 +192,7 @@ static void signal_reload(void *arg)
     self->signals--;
 }
 
-/* By a thread of its own process, as signals come. */
+/* Calls the handler in a thread of the process, as a signal does. */
 static void send_signal(struct worker *worker, void (*handler)(void *arg))
 {
     struct incarnation *self = worker->now;
@@ -205,7 +208,7 @@ void worker_stop(struct worker *worker)
     send_signal(worker, signal_stop);
 }
 
-/* What an Owner says of its process: all but the attempt's own. */
+/* Returns the part of an Owner that identifies its process. */
 static struct slice process_of(struct slice owner)
 {
     const char *at = memchr(owner.at, '@', owner.len);
@@ -250,7 +253,7 @@ unsigned worker_requests(const struct worker *worker)
            worker->now->data.requests;
 }
 
-/* ---- what befalls it ---- */
+/* ---- random events ---- */
 
 static void draw_settings(struct worker *worker)
 {
@@ -264,7 +267,7 @@ static void draw_settings(struct worker *worker)
     worker->definition = sim_chance(80) ? 0 : 1;
 }
 
-/* The configuration's own. */
+/* Sets the default settings of the configuration. */
 static void usual_settings(struct worker *worker)
 {
     worker->visibility_timeout_s = 60;
@@ -306,7 +309,7 @@ static void stall_shortly(struct worker *worker)
         (int64_t)sim_draw((unsigned)worker->visibility_timeout_s * 1000));
 }
 
-/* thread: the name of what is frozen. */
+/* Stops one thread of the process; thread: its name. */
 static void freeze(struct worker *worker, const char *thread, const char *what)
 {
     int64_t ms = longer_than_a_lease(worker);
@@ -354,7 +357,7 @@ bool worker_pause(struct worker *worker, int64_t ms)
     return true;
 }
 
-/* As after a suspend that nobody noticed. */
+/* Moves the boot clock forward, as after a suspend that no process noticed. */
 static void step_boot(struct worker *worker)
 {
     int64_t ms = longer_than_a_lease(worker) / 2;
