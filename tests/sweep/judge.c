@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Judges: see judge.h. */
+/* The judges: see judge.h. */
 #include "tests/sweep/judge.h"
 
 #include <dirent.h>
@@ -40,7 +40,7 @@ static int compare_places(const void *a, const void *b)
     return compare(one->table, &one->entity, other);
 }
 
-/* Put the list in order; parents are indices, so they move along. */
+/* Sorts the list; parents are indices, which are adjusted. */
 static void sort_stage(struct stage *stage)
 {
     size_t count = stage->count;
@@ -151,7 +151,7 @@ void judge_remember(struct stage *stage, struct store *store)
     }
 }
 
-/* Its part after ETag and Timestamp. */
+/* Returns the part of the text after ETag and Timestamp. */
 static const char *properties_of(const char *text)
 {
     return strchr(text, '{');
@@ -162,14 +162,14 @@ static bool is_spared(const struct scene *scene, const struct sweep_entity *one)
     return !one->doomed || (one->again && scene->acted);
 }
 
-/* Has what is there, as text, a right to be so? */
+/* True if the entity, given as text, is in a state that is allowed. */
 static bool is_as_it_may_be(const struct scene *scene,
     const struct sweep_entity *known, const char *text)
 {
     if (known->later || (known->again && scene->acted))
         return scene->acted &&
                strcmp(properties_of(text), properties_of(known->was)) == 0;
-    /* A doomed root carries a tombstone. */
+    /* A parent that the run deletes has a tombstone. */
     return strcmp(text, known->was) == 0 ||
            (known->doomed && known->parent == NO_PARENT);
 }
@@ -236,8 +236,8 @@ static bool read_line(const struct scene *scene, char **last, const char *table,
     return good;
 }
 
-/* One file, EPOCH-TABLE.jsonl: the last line of a key counts, a torn last line
- * does not. */
+/* Reads one file, EPOCH-TABLE.jsonl: the last line of a key counts; an
+ * incomplete last line is ignored. */
 static bool read_file(const struct scene *scene, char **last,
     const char *folder, const char *name, struct err *err)
 {
@@ -273,7 +273,7 @@ static int is_archive(const struct dirent *entry)
     return strstr(entry->d_name, ".jsonl") != NULL;
 }
 
-/* Fill last: by index into the stage, its last line. */
+/* Sets last[i] to the last line of the archive for entity i of the stage. */
 static bool read_archive(
     const struct scene *scene, char **last, struct err *err)
 {
@@ -293,7 +293,7 @@ static bool read_archive(
     return good;
 }
 
-/* What is gone is in it, as it was. */
+/* True if each deleted entity is in the archive as it was. */
 static bool judge_archive(
     const struct scene *scene, const bool *seen, struct err *err)
 {
@@ -317,7 +317,7 @@ static bool judge_archive(
     return good;
 }
 
-/* over: the run has succeeded. */
+/* Judges tables and archive. over: the run has succeeded. */
 static bool judge_tables(const struct scene *scene, bool over, struct err *err)
 {
     bool *seen = mem_alloc(scene->stage->count * sizeof(*seen));
@@ -364,8 +364,8 @@ bool judge_queues(const struct scene *scene, int64_t copies, struct err *err)
 
     if (direct_messages(scene->store, SWEEP_QUEUE) != 0)
         return judge_wrong(err, "the queue still holds a message");
-    /* One that was killed before it knew of its copy: the next makes another.
-     */
+    /* A worker that was killed before it knew that its poison copy was stored:
+     * the next worker puts another. */
     return (poison >= copies && poison <= copies + copies * scene->killed) ||
            judge_wrong(err, "the poison queue holds %lld messages, not %lld",
                (long long)poison, (long long)copies);
@@ -402,7 +402,7 @@ static bool judge_counts(
     int64_t doomed = (int64_t)count_doomed(scene);
     bool exact = scene->killed == 0 && run->state != LEDGER_CANCELLED;
 
-    /* After a kill they are lower bounds. */
+    /* After a kill the counts are lower bounds. */
     if (run->failed > 0)
         return judge_wrong(err, "%lld entities failed", (long long)run->failed);
     if (run->deleted > doomed || (exact && run->deleted != doomed))

@@ -13,7 +13,9 @@ struct carry {
     const struct scene *scene;
     struct ledger_run run;
     struct arena arena;
-    unsigned char *at_source, *at_copy; /* by index into the stage: entities */
+    unsigned char *at_source, *at_copy; /* by index into the stage: 1 if the
+                                           source exists; number of its
+                                           copies */
 };
 
 static const struct sweep_carry *rules_of(const struct carry *c)
@@ -21,7 +23,7 @@ static const struct sweep_carry *rules_of(const struct carry *c)
     return c->scene->scenario->carry;
 }
 
-/* Does the job mean this entity of the stage? */
+/* True if this entity of the stage is a source of the job. */
 static bool is_source(const struct carry *c, const struct sweep_entity *one)
 {
     return strcmp(one->table, SWEEP_SOURCE) == 0 &&
@@ -34,7 +36,8 @@ static const char *table_of(const struct carry *c)
     return rules_of(c)->within ? SWEEP_SOURCE : SWEEP_COPIES;
 }
 
-/* The keys of its copy, in the judge's own words; as in scenarios.c. */
+/* Computes the keys of the copy of `of`, by the rule of the jobs in
+ * scenarios.c. Written separately from the product. */
 static void set_keys(struct carry *c, const struct entity *of,
     struct slice *partition_key, struct slice *row_key)
 {
@@ -55,7 +58,8 @@ static void set_keys(struct carry *c, const struct entity *of,
             &c->arena, "%.*s_%02d", SLICE_ARG(*partition_key), number);
 }
 
-/* The properties alone, with these keys and without TablewardSource. */
+/* Returns the entity as text, with these keys, without TablewardSource, ETag
+ * and Timestamp. */
 static char *text_with_keys(struct carry *c, const struct entity *entity,
     struct slice partition_key, struct slice row_key)
 {
@@ -87,7 +91,8 @@ static bool is_copy_of(
     return same;
 }
 
-/* Each entity is one of the stage, untouched, or a copy of a source. */
+/* Notes an entity: it must be an unchanged entity of the stage or a copy of a
+ * source. */
 static bool look(struct judge_visitor *visitor, const char *table,
     const struct entity *entity, struct err *err)
 {
@@ -114,7 +119,7 @@ static bool look(struct judge_visitor *visitor, const char *table,
     return judge_wrong_at(err, table, entity, "is a copy of nothing");
 }
 
-/* What is in the way of a source's copy: an entity of the stage. */
+/* True if an entity of the stage has the destination key of this source. */
 static bool is_taken(struct carry *c, const struct sweep_entity *source)
 {
     struct entity keys = {.property_count = 0};

@@ -8,9 +8,9 @@
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
 
-/* What may become of an entity. */
+/* What the runs may make of an entity. */
 struct future {
-    enum model_end end; /* of the upgrade */
+    enum model_end end; /* outcome of the upgrade */
     bool has_upgraded, has_contracted;
     struct entity upgraded, contracted;
 };
@@ -41,7 +41,8 @@ static void foresee(struct judgement *j, size_t at)
                 &future->contracted) == MODEL_CHANGED;
 }
 
-/* What expand records is none of the model's business. */
+/* True if the entity is as the upgrade makes it. The model does not know
+ * TablewardExpanded, so this property is ignored. */
 static bool is_upgraded(struct judgement *j, const struct entity *entity,
     const struct future *future)
 {
@@ -76,7 +77,7 @@ static bool look(struct judge_visitor *visitor, const char *table,
     return judge_wrong_at(err, table, entity, "is between the versions");
 }
 
-/* Has the run ended, with nothing left to do for it? */
+/* True if the run has ended and handled all entities. */
 static bool has_worked(const struct ledger_run *run)
 {
     return run->state == LEDGER_SUCCEEDED || run->state == LEDGER_FAILED;
@@ -132,8 +133,9 @@ static int64_t count_ends(const struct judgement *j, enum model_end end)
     return count;
 }
 
-/* After a kill, what was written is a lower bound; what cannot be upgraded is
- * met by the last pass, whoever makes it. */
+/* Judges the counts of the upgrade. After a kill, `written` is a lower bound;
+ * `failed` and `skipped` are exact, because the last round counts them
+ * again. */
 static bool judge_counts(const struct judgement *j, struct err *err)
 {
     const struct ledger_run *run = &j->upgrade;
@@ -151,8 +153,9 @@ static bool judge_counts(const struct judgement *j, struct err *err)
     if (run->skipped != skipped)
         return judge_wrong(err, "the ledger counts %lld skipped, not %lld",
             (long long)run->skipped, (long long)skipped);
-    /* On a busy machine the first may take a minute of the sweep's clock, and
-     * one that reads what is newer comes between the two. */
+    /* A run needs two rounds. On a busy machine the first may take a minute of
+     * the virtual clock; then a round that reads the newer entities comes
+     * between them. */
     if (j->scene->killed == 0 && !j->scene->stopped &&
         (run->rounds < 2 || run->rounds > 3))
         return judge_wrong(
@@ -160,7 +163,8 @@ static bool judge_counts(const struct judgement *j, struct err *err)
     return true;
 }
 
-/* A contract is refused where it comes too early. */
+/* Judges the states of both runs. The contract run may fail after a kill,
+ * because it may come too early. */
 static bool judge_states(const struct judgement *j, struct err *err)
 {
     const struct scenario *scenario = j->scene->scenario;

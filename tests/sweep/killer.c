@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The store that kills: see killer.h. */
+/* The store that kills its process: see killer.h. */
 #include "tests/sweep/killer.h"
 
 #include <signal.h>
@@ -49,7 +49,7 @@ static void die(struct killer *killer)
     abort();
 }
 
-/* A request, or its answer, is on its way. */
+/* Waits while a request or its response travels. */
 static void travel(struct killer *killer)
 {
     virtual_sleep((int64_t)virtual_random((uint64_t)killer->way_max_ms));
@@ -61,7 +61,7 @@ static void die_soon(void *arg)
     die(arg);
 }
 
-/* A request sets out: which one it is. */
+/* Sends a request on its way and returns its number. */
 static unsigned set_out(struct killer *killer)
 {
     unsigned number = ++killer->words->requests;
@@ -86,8 +86,9 @@ static void come_back(struct killer *killer, unsigned number)
 }
 
 /*
- * A request that may change a table of the job sets out: see person.h. The
- * ledger and what is beside it may be written at any time.
+ * Ends the process if a request that may change a table of the job is sent too
+ * late after the run was asked to stop (person.h). The ledger and its other
+ * tables may be written at any time.
  */
 static void check_may_write(struct killer *killer, const char *table)
 {
@@ -115,7 +116,8 @@ static enum tw_err meet(struct interposed *self, struct exchange *exchange,
 
     if (request->call == CALL_CREATE_TABLE || request->call == CALL_BATCH)
         check_may_write(killer, request->name);
-    if (request->call == CALL_SCAN) { /* as an embedded store: no page ahead */
+    if (request->call == CALL_SCAN) { /* as an embedded store: the next page is
+                                         not requested ahead */
         scan = *request->scan;
         scan.follows = NULL;
         there.scan = &scan;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* One life of a worker: see life.h. */
+/* One process of a worker: see life.h. */
 #include "tests/sweep/life.h"
 
 #include <stdarg.h>
@@ -21,7 +21,7 @@
 #include "worker/run/consumer.h"
 #include "worker/run/setup.h"
 
-/* No life needs more. */
+/* No process needs more. */
 #define LIMIT_MS ((int64_t)48 * 3600 * 1000)
 #define LIMIT_STEPS 3000000
 
@@ -29,7 +29,7 @@
 
 static struct store *open_file(const char *folder)
 {
-    static char path[128]; /* the store borrows it */
+    static char path[128]; /* the store does not copy the path */
 
     (void)snprintf(path, sizeof(path), "%s/store.db", folder);
     return direct_open(SWEEP_STORE, path);
@@ -67,7 +67,7 @@ struct worker {
     const struct life *life;
     struct killer killer;
     struct person person;
-    struct store *direct[1]; /* not the killer's */
+    struct store *direct[1]; /* the store without the killer */
     struct arena arena;
     struct jobs jobs;
     struct setup setup;
@@ -174,7 +174,7 @@ static int judge(const struct life *life, struct store *store, bool ended)
         err.text);
 }
 
-/* The front end, between two lives. */
+/* Lets the front end act, between two processes, if its time has come. */
 static void act(const struct life *life, struct store *store)
 {
     struct scene scene = scene_of(life, store, false);
@@ -206,7 +206,8 @@ static int work(const struct life *life, struct worker *worker)
     return 0;
 }
 
-/* A run that is paused needs another life. */
+/* Judges the end of the process. If the run is paused, another process is
+ * needed. */
 static int end(
     const struct life *life, struct worker *worker, struct store *store)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The person of a scenario: see person.h. */
+/* The operator of a scenario: see person.h. */
 #include "tests/sweep/person.h"
 
 #include <stdarg.h>
@@ -10,7 +10,7 @@
 #include "tests/sweep/judge.h"
 #include "worker/run/control.h"
 
-/* How often the person looks whether the run has stopped. */
+/* How often the operator checks whether the run has stopped. */
 #define LOOK_MS 100
 
 /* ---- the ledger ---- */
@@ -20,7 +20,7 @@ static struct slice job_of(const struct person *person)
     return slice_of(person->scenario->job);
 }
 
-/* A run that is not in the ledger yet is queued. */
+/* Reads the run; if it is not in the ledger yet, its state is queued. */
 static void read_run(const struct person *person, struct ledger_run *ret)
 {
     struct exchange exchange = {0};
@@ -50,7 +50,8 @@ complain(struct person *person, const char *format, ...)
     _exit(1);
 }
 
-/* TW_NOT_FOUND: no worker has put the run into the ledger yet. */
+/* Asks the run to pause or cancel. TW_NOT_FOUND: no worker has put the run into
+ * the ledger yet. */
 static enum tw_err ask_once(struct person *person, struct err *err)
 {
     struct ledger_run was;
@@ -68,8 +69,9 @@ static enum tw_err ask_once(struct person *person, struct err *err)
     return outcome;
 }
 
-/* The worker lives as long as this thread: a kill ends both. But the run may
- * still be that of a worker that was killed before. */
+/* Waits until the run has stopped. The worker lives as long as this thread: a
+ * kill ends both. But the run may still have the lease of a worker that was
+ * killed before. */
 static void wait_for_effect(struct person *person)
 {
     int64_t until_ms =
@@ -115,7 +117,7 @@ static void ask(void *context)
         complain(person, "the person: %s", err.text);
 }
 
-/* ---- lives ---- */
+/* ---- processes ---- */
 
 void person_come(struct person *person, unsigned request)
 {
@@ -126,7 +128,7 @@ void person_come(struct person *person, unsigned request)
                                     ? person->scenario->effect_ms
                                     : PERSON_EFFECT_MS;
     read_run(person, &run);
-    /* A kill came between the person's decision and the ledger. */
+    /* The worker was killed before the operator's request was stored. */
     if (!words->resumed && !has_stopped(&run) && run.control.len == 0)
         words->asked_ms = 0;
     (void)snprintf(person->dead_owner, sizeof(person->dead_owner), "%.*s",

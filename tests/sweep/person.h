@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A person who pauses or cancels the run of a scenario while a worker is at
- * work, and resumes a paused run later. What the person asked for survives a
- * kill in struct last_words.
+ * The person: an operator who pauses or cancels the run of a scenario while a
+ * worker is working, and resumes a paused run later. struct last_words keeps
+ * across a kill what the operator has asked for.
  *
- * The person asks at one request of the worker. From PERSON_EFFECT_MS (or
- * effect_ms of the scenario) after that on, and until `resume`, no worker may
- * send a write to a table of the job; and an owner that lives has stopped the
- * run by then.
+ * The operator asks at one request of the worker. From PERSON_EFFECT_MS (or
+ * effect_ms of the scenario) after that until `resume`, no worker may send a
+ * write to a table of the job, and an owner that was not killed must have
+ * stopped the run.
  */
 #ifndef TW_TESTS_SWEEP_PERSON_H
 #define TW_TESTS_SWEEP_PERSON_H
@@ -23,28 +23,29 @@ struct definition;
 
 struct person {
     const struct scenario *scenario;
-    struct store *store; /* not the killer's: no request is counted */
+    struct store *store; /* the store without the killer, so that no request is
+                            counted */
     struct killer *killer;
     bool resumes; /* the run is paused: resume it before the worker starts */
-    char dead_owner[200]; /* of the run at the beginning of this life; "": none
-                           */
+    char dead_owner[200]; /* Owner of the run when this process began; "":
+                             none */
 };
 
 /*
- * person_come: call at the beginning of a life, when the killer is ready. If
- * the run has not been asked to stop so far, the person will ask at the
- * worker's request number `request` (0: never).
+ * person_come: call at the beginning of a process, when the killer is
+ * initialized. If the run has not been asked to stop so far, the operator will
+ * ask at the worker's request number `request` (0: never).
  */
 void person_come(struct person *person, unsigned request);
 
-/* person_resume: put the run's message again, if person->resumes. definition:
- * with person->store as its store. In a virtual thread. */
+/* person_resume: resumes the run if person->resumes is set. definition: with
+ * person->store as its store. Call it in a virtual thread. */
 void person_resume(struct person *person, const struct definition *definition);
 
 /*
  * person_leave: call when the worker has ended. True: the run has ended, or is
- * paused as the person asked; *ret_over: no further life is needed. False: err
- * says what is wrong.
+ * paused as the operator asked; *ret_over: true if no further process is
+ * needed. False: err says what is wrong.
  */
 bool person_leave(struct person *person, bool *ret_over, struct err *err);
 

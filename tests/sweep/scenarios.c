@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of what is swept. */
+/* The scenarios of the crash sweep. */
 #include "tests/sweep/scenario.h"
 
 #include <stdlib.h>
@@ -11,12 +11,13 @@
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
 
-/* Of `settle`, from the tombstone on. */
+/* Time of the last settle pass after the tombstone, in SETTLE_LONG. */
 #define LAST_LOOK_S 150
 
 /* ---- stages ---- */
 
-/* Its index. properties: as in service JSON, without braces. */
+/* Adds an entity to the stage and returns its index. properties: as in service
+ * JSON, without braces. */
 static size_t add(struct stage *stage, const char *table,
     struct slice partition_key, struct slice row_key, struct slice properties,
     size_t parent, bool doomed)
@@ -71,7 +72,7 @@ static size_t add_blog(struct stage *stage, const char *channel,
         parent, doomed);
 }
 
-/* A channel with blogs. */
+/* Adds a channel with `blogs` blogs. */
 static size_t add_flat(
     struct stage *stage, const char *name, unsigned blogs, bool doomed)
 {
@@ -82,7 +83,8 @@ static size_t add_flat(
     return channel;
 }
 
-/* Blogs with comments, these with likes, and blogs by month. */
+/* Adds a channel with blogs, their comments, the likes of these, and blogs by
+ * month. */
 static void add_deep(struct stage *stage, const char *name, bool doomed)
 {
     struct arena *arena = &stage->arena;
@@ -150,8 +152,8 @@ static void fill_refused(struct stage *stage)
     ask(stage);
 }
 
-/* Of one channel's blogs, those from b00002 to before b02000 whose number is
- * at least 4; the channel itself stays. */
+/* Adds a channel and its blogs for a delete job, which must delete the blogs
+ * from b00004 to before b02000; the channel itself remains. */
 static void add_purged(struct stage *stage, unsigned blogs)
 {
     size_t channel = add_channel(stage, "Football", false);
@@ -173,7 +175,8 @@ static void fill_purged_large(struct stage *stage)
     add_purged(stage, 2300);
 }
 
-/* Once it is gone, the channel is made again, with a blog. */
+/* The front end creates the channel again, with a blog, once the run has
+ * deleted it. */
 static void fill_renewed(struct stage *stage)
 {
     size_t channel = add_flat(stage, "Football", 3, true);
@@ -183,7 +186,7 @@ static void fill_renewed(struct stage *stage)
     ask(stage);
 }
 
-/* A writer that has not seen the tombstone. */
+/* The front end inserts blogs because it has not seen the tombstone. */
 static void fill_late(struct stage *stage)
 {
     size_t channel = add_flat(stage, "Football", 250, true);
@@ -207,7 +210,8 @@ static bool channel_is_gone(const struct scene *scene)
     return get_channel(scene, NULL) == TW_NOT_FOUND;
 }
 
-/* Has it a tombstone, younger than the last look? */
+/* True if the channel has a tombstone and the last settle pass has not
+ * begun. */
 static bool channel_settles(const struct scene *scene)
 {
     struct page page;
@@ -241,7 +245,7 @@ static void ask_for(struct stage *stage, const char *id, const char *phase)
                                                   .at;
 }
 
-/* In one of two partitions. */
+/* Adds an entity to one of two partitions. */
 static void add_post(struct stage *stage, unsigned number, const char *kind,
     const char *version, const char *properties)
 {
@@ -264,7 +268,7 @@ static void add_post(struct stage *stage, unsigned number, const char *kind,
 #define NEW_POST                                                               \
     "\"Body\":\"new\",\"Rating\":1.5,\"Language\":\"cy\",\"SizeText\":\"1\""
 
-/* Of all versions, and of two kinds. */
+/* Adds entities of all versions and of two kinds. */
 static void add_posts(struct stage *stage)
 {
     add_post(stage, 0, "Blog", "", OLD_POST);
@@ -282,7 +286,7 @@ static void fill_posts(struct stage *stage)
     ask_for(stage, SWEEP_ID, "all");
 }
 
-/* Some of them cannot be upgraded. */
+/* Some of these entities cannot be upgraded. */
 static void fill_failing_posts(struct stage *stage)
 {
     add_posts(stage);
@@ -293,8 +297,8 @@ static void fill_failing_posts(struct stage *stage)
     ask_for(stage, SWEEP_ID, "all");
 }
 
-/* Now and then one that cannot be upgraded: what an attempt has counted when
- * it is killed, the next one must not count again. */
+/* One entity in a hundred cannot be upgraded: what an attempt has counted when
+ * it is killed, the next attempt must not count again. */
 static void fill_many_posts(struct stage *stage)
 {
     for (unsigned i = 0; i < 2300; i++)
@@ -322,7 +326,8 @@ static void fill_both_phases(struct stage *stage)
 
 /* ---- stages of copies and moves ---- */
 
-/* In one of two partitions, of one of three months; of all types. */
+/* Adds a source with properties of all types, in one of two partitions and one
+ * of three months. */
 static void add_source(struct stage *stage, unsigned number)
 {
     struct arena *arena = &stage->arena;
@@ -364,8 +369,8 @@ static void fill_many_sources(struct stage *stage)
     add_sources(stage, 1300);
 }
 
-/* At the destination are an equal entity and another one, and one that is in
- * nobody's way. */
+/* At the destination there are an entity equal to a copy, another one at a
+ * destination key, and one at a key that no source has. */
 static void fill_taken_sources(struct stage *stage)
 {
     add_sources(stage, 5);
@@ -517,28 +522,30 @@ static const struct model_upgrade UPGRADE = {POSTS, MODEL_STEPS("fail")},
     "    kind: " kind "\n"                                                     \
     "    from: {table: " SWEEP_SOURCE some "}\n"                               \
     "    to: {table: " to "}\n"
-/* As in judge_carry.c. */
+/* set_keys() in judge_carry.c has the same rules. */
 #define TO_MONTHS SWEEP_COPIES ", partition_key: \"{PartitionKey}_{Month:02}\""
 #define TO_INDEX SWEEP_SOURCE ", row_key: \"i:{Month:02}:{RowKey}\""
 #define TO_MOVED SWEEP_SOURCE ", partition_key: moved"
 
-/* Slow enough for a pause to come into the middle of a run. */
+/* Slow enough for a pause in the middle of a run. */
 #define PACED "    max_entities_per_second: 2\n"
 #define AT_ONCE "    settle: 0s\n"
-/* LAST_LOOK_S says the same. */
+/* LAST_LOOK_S is the last of these times. */
 #define SETTLE_LONG "    settle: [5s, 150s]\n"
 #define SETTLE "    settle: [5s, 45s]\n"
 #define ARCHIVE "    archive: archive\n"
 
-/* The lease is renewed every 20 s, and the checkpoint stored then. */
+/* Travel times of requests. With SLOW_MS the lease is renewed, and a checkpoint
+ * stored, every 20 s. */
 #define FAST_MS 5
 #define SLOW_MS 3000
-/* The lease is renewed, and a checkpoint stored, in the middle of a pass. */
+/* The lease is renewed, and a checkpoint stored, in the middle of a round. */
 #define SLOWEST_MS 9000
-/* A run that is asked to stop does so within 10 s. */
+/* Requests are fast enough for a run that is asked to stop to do so within 10
+ * s. */
 #define PACED_MS 300
-/* A move first completes its load; after a kill that is done by the next
- * worker, which comes some hours later. */
+/* Before a move stops, it completes its load. After a kill the next worker does
+ * this, some hours later. */
 #define LOAD_MS INT64_C(86400000)
 
 #define ROW(NAME, CONFIGURATION, FILL, JUDGE, WAY_MAX_MS, END)                 \

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The crash sweep: for each scenario and each request of a clean run, SIGKILL
- * before it is sent, after it took effect, and after its answer; then another
- * worker runs to the end, and a judge looks. In some scenarios a person pauses
- * or cancels the run at another request (person.h). Each life is a forked
- * process on an embedded file, in a virtual world whose clock passes leases at
- * once.
+ * The crash sweep: for each scenario and each request of an undisturbed run,
+ * kills the worker with SIGKILL before the request is sent, after it took
+ * effect, and after its response. Then another worker runs to the end, and a
+ * judge compares the tables. In some scenarios an operator pauses or cancels
+ * the run at another request (person.h). Each worker is a forked process on an
+ * embedded file, on the virtual platform, whose clock skips the wait for the
+ * end of a lease.
  *
  *   crash-sweep [--seed N] [--share K] [--stop-at-first 1]
  *               [SCENARIO [REQUEST asks] [REQUEST POINT]...]
@@ -27,26 +28,29 @@
 
 #define STREAMS 2
 #define KILLS_MAX 2
-/* Lives of a case with a person: one is killed, one ends with a paused run. */
+/* Maximum number of processes of a case with an operator. One of them is killed
+ * and one ends with a paused run. */
 #define LIVES_MAX 4
-/* So many more requests a run takes that was paused. */
+/* A run that was paused takes up to this many requests more. */
 #define PAUSE_REQUESTS 10
-/* For each kill of a scenario with a person so many requests at which the
- * person asks. */
+/* Number of requests at which the operator asks, for each kill of a scenario
+ * with an operator. */
 #define ASKS 3
-/* A life that takes longer hangs. */
+/* A process that takes longer hangs. */
 #define LIFE_MAX_S 120
 #define REPORTED_MAX 20
-/* Beside a request: the person asks there. */
+/* On the command line, after the number of a request: the operator asks at this
+ * request. */
 #define ASKS_NAME "asks"
 
 struct tally {
     unsigned long restarts, violations;
-    unsigned long acted;   /* cases in which the front end did */
-    unsigned long stopped; /* cases in which a person's pause or cancel did */
+    unsigned long acted;   /* cases in which the front end acted */
+    unsigned long stopped; /* cases in which the operator's pause or cancel took
+                              effect */
 };
 
-/* What the streams share with us. */
+/* Memory that a stream shares with the main process. */
 struct shared {
     struct last_words words;
     struct tally tally;
@@ -55,14 +59,14 @@ struct shared {
 struct sweep {
     uint64_t seed;
     unsigned long share, offset;
-    bool stop_at_first; /* violation of a stream */
+    bool stop_at_first; /* a stream stops at its first violation */
     char root[FOLDER_BYTES];
-    /* Of the scenario under way: */
+    /* Of the current scenario: */
     const struct scenario *scenario;
     struct stage stage;
-    char *template; /* the bytes of its file */
+    char *template; /* bytes of the store's initial file */
     size_t template_bytes;
-    unsigned requests; /* of a clean run */
+    unsigned requests; /* number of requests of a run without kills */
     /* Of the stream: */
     unsigned stream;
     char folder[FOLDER_BYTES + 32];
@@ -85,7 +89,7 @@ static void read_template(struct sweep *sweep, const char *path)
     (void)close(at);
 }
 
-/* The stream's folder, as before the first life. */
+/* Sets up the stream's folder as it is before the first process. */
 static void set_up(struct sweep *sweep)
 {
     char path[FOLDER_BYTES + 64];
@@ -103,14 +107,15 @@ static void set_up(struct sweep *sweep)
     (void)close(at);
 }
 
-/* ---- one case: a list of kills, then a life to the end ---- */
+/* ---- one case: a list of kills, then a process that runs to the end ---- */
 
 struct crash {
     struct kill_plan kills[KILLS_MAX];
     unsigned count;
     bool aloud;
-    bool counted;     /* the last life is looked at for the next crash */
-    unsigned asks_at; /* request at which a person asks; 0: at none */
+    bool counted;     /* the requests of the last process are counted, to choose
+                         a second kill */
+    unsigned asks_at; /* request at which the operator asks; 0: at none */
 };
 
 static uint64_t scatter(uint64_t value)
@@ -119,8 +124,9 @@ static uint64_t scatter(uint64_t value)
     return value ^ value >> 29;
 }
 
-/* How long nobody is there: till after the lease, much longer, or (where
- * nothing comes after, for it means some hundred looks at the queue) hardly. */
+/* Returns the time until the next process begins: longer than the lease, or
+ * much longer. If no kill follows it may also be short: then the process polls
+ * the queue some hundred times until the lease expires. */
 static int64_t pause_ms(uint64_t seed, bool last)
 {
     static const int64_t PAUSES_MS[] = {
@@ -141,8 +147,8 @@ static uint64_t seed_of(
     return seed;
 }
 
-/* The number-th life (from 0) of a case, after so many that were killed: how
- * its process ended. */
+/* Runs process `number` (from 0) of a case, of which `killed` were killed
+ * before, and returns its wait status. */
 static int live(struct sweep *sweep, const struct crash *crash, unsigned number,
     unsigned killed, struct kill_plan plan)
 {
@@ -197,7 +203,7 @@ static void report(
         name, why, (unsigned long long)sweep->seed, name);
 }
 
-/* Does the life end as it should? */
+/* True if the process has ended as it should. */
 static bool lived(
     struct sweep *sweep, const struct crash *crash, unsigned number, int status)
 {
@@ -219,7 +225,7 @@ static bool lived(
     return false;
 }
 
-/* False: a violation, reported. */
+/* Runs a case. False: it was a violation, which is reported. */
 static bool run_crash(struct sweep *sweep, const struct crash *crash)
 {
     set_up(sweep);
@@ -239,8 +245,8 @@ static bool run_crash(struct sweep *sweep, const struct crash *crash)
     return true;
 }
 
-/* The same with a person: one kill, at a request of all lives counted together;
- * it never comes if there are fewer. */
+/* Runs a case with an operator. Its one kill is at a request of all processes
+ * counted together; if they make fewer requests, none is killed. */
 static bool run_asked(struct sweep *sweep, const struct crash *crash)
 {
     struct last_words *words = &sweep->shared->words;
@@ -286,8 +292,9 @@ static bool chosen(const struct sweep *sweep, unsigned long number)
 }
 
 /*
- * The case is killed once more, anywhere in its second life. One that waits
- * for a lease looks at its queue a thousand times: the first of these do.
+ * Kills the case once more, at each request of its second process. A process
+ * that waits for a lease polls its queue a thousand times: only its first
+ * requests are used.
  */
 static void sweep_pairs(struct sweep *sweep, struct crash crash,
     unsigned long first, unsigned requests)
@@ -308,8 +315,8 @@ static void sweep_pairs(struct sweep *sweep, struct crash crash,
         }
 }
 
-/* The kill, with a person who asks at ASKS requests of a clean run, drawn by
- * the seed. */
+/* Runs the kill with an operator who asks at ASKS requests of an undisturbed
+ * run, drawn by the seed. */
 static void sweep_asks(
     struct sweep *sweep, struct crash crash, unsigned long number)
 {
@@ -322,7 +329,7 @@ static void sweep_asks(
     }
 }
 
-/* The kill, alone and in pairs. */
+/* Runs the kill alone, and with each second kill if the scenario has pairs. */
 static void sweep_kill(
     struct sweep *sweep, struct crash crash, unsigned long number)
 {
@@ -333,7 +340,7 @@ static void sweep_kill(
         sweep_pairs(sweep, crash, number, sweep->shared->words.requests);
 }
 
-/* This stream's part of all kills of the scenario. */
+/* Runs this stream's part of all kills of the scenario. */
 static void sweep_part(struct sweep *sweep)
 {
     bool asks = sweep->scenario->control != SWEEP_NOTHING;
@@ -358,7 +365,8 @@ static void enter_stream(
         sweep->root, stream);
 }
 
-/* A whole sweep in which nobody came between proves nothing. */
+/* Reports a violation if count is 0 in a whole sweep: then the front end or the
+ * operator was never tested. */
 static void demand(const struct sweep *sweep, unsigned long count,
     const char *what, struct tally *tally)
 {
@@ -368,7 +376,7 @@ static void demand(const struct sweep *sweep, unsigned long count,
     tally->violations++;
 }
 
-/* All cases, in streams beside each other. */
+/* Runs all cases, in parallel streams. */
 static struct tally sweep_all(struct sweep *sweep, struct shared *shared)
 {
     struct tally total = {.restarts = 0};
@@ -399,7 +407,8 @@ static struct tally sweep_all(struct sweep *sweep, struct shared *shared)
     return total;
 }
 
-/* Its template, and one life that nobody ends; false: it went wrong. */
+/* Creates the initial file of a scenario and runs it once without a kill.
+ * False: this run went wrong. */
 static bool begin_scenario(
     struct sweep *sweep, const struct scenario *scenario, struct shared *shared)
 {
@@ -476,7 +485,7 @@ static void __attribute__((noreturn)) usage(void)
     exit(PROGRAM_USAGE);
 }
 
-/* REQUEST asks; REQUEST POINT, up to KILLS_MAX times. */
+/* Reads "REQUEST asks" and up to KILLS_MAX times "REQUEST POINT". */
 static void read_kills(char **words, struct crash *ret)
 {
     for (; *words; words += 2) {
@@ -511,7 +520,8 @@ static char **read_options(struct sweep *sweep, char **words)
     return words;
 }
 
-/* A share is another one each time, in a world of its own. */
+/* Draws the seed and, for a share, which cases it takes: other ones each
+ * time. */
 static void draw_share(struct sweep *sweep)
 {
     uint64_t drawn;
