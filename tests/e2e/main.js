@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
-// Runs the suites of scenarios/, a few at a time, and closes with counts.
+// Runs the suites of scenarios/, several at a time, and prints the counts.
 //
-//   node main.js [--long] [WORD ...]     suites whose name holds a WORD, as
+//   node main.js [--long] [WORD ...]     suites whose name contains a WORD, as
 //                                        azurite-kill-sweep
 //
-// TABLEWARD: the program; TABLEWARD_UNDER: what it runs under (valgrind);
-// E2E_MODULES: where npm put Azurite and the SDKs.
-// When one fails: E2E_SEED replays its kills, E2E_LOGS=FOLDER keeps the workers'
-// logs, KEEP=1 the folders, E2E_TIMES=1 says how long each suite took.
-// E2E_AT_ONCE=n: so many suites at a time. E2E_SIZE, E2E_SECONDS and E2E_KILLS
-// make the longest ones shorter.
+// TABLEWARD: the program; TABLEWARD_UNDER: the command under which it runs
+// (valgrind); E2E_MODULES: the folder with the npm packages (Azurite, SDKs).
+// After a failure: E2E_SEED repeats the same kills, E2E_LOGS=FOLDER keeps the
+// workers' logs, KEEP=1 keeps the folders, E2E_TIMES=1 prints how long each
+// suite took. E2E_AT_ONCE=n: run n suites at a time. E2E_SIZE, E2E_SECONDS and
+// E2E_KILLS make the longest suites shorter.
 'use strict';
 
 const fs = require('fs');
@@ -31,20 +31,20 @@ const STORES = {
   embedded: EmbeddedStore, identity: IdentityStore, limited: LimitedStore,
 };
 
-// Suites whose leases are short want a machine that is not busy with seeding
-// somebody else's 12,000 blogs: they come in phases of their own. Most suites
-// wait more than they compute; at_once: how many run at a time.
+// Suites with short leases need a machine that is not busy with the 12,000
+// blogs of another suite: they run in later phases. Most suites wait more than
+// they compute. at_once: how many run at a time.
 const PHASES = [
   {number: 1, at_once: 4}, {number: 2, at_once: 3}, {number: 3, at_once: 3},
 ];
 
-// What a word is looked for in, as azurite-kill-sweep.
+// The name in which a WORD is searched, as azurite-kill-sweep.
 function full_name(suite) {
   return `${suite.store} ${suite.name}`.replace(/ /g, '-');
 }
 
-// suites: [{name, store, body}] of all scenario files that are asked for. A
-// word that names none ends this: a misspelt one would leave its suite out.
+// suites: returns the suites [{name, store, body}] that the words select. Exits
+// if a word selects none, because a misspelt word would leave its suite out.
 function suites(words, long) {
   const folder = path.join(__dirname, 'scenarios');
   const all = [];

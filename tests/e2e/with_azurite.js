@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// node with_azurite.js COMMAND [ARGUMENT ...]: runs the command while an
-// Azurite of its own is up; TABLEWARD_AZURITE is its connection string. Where
-// AZSIM names that program, one of it is up too: TABLEWARD_AZSIM.
+// node with_azurite.js COMMAND [ARGUMENT ...]: starts an Azurite, runs the
+// command with TABLEWARD_AZURITE set to its connection string, and stops the
+// Azurite. If AZSIM names the program azsim, starts one too: TABLEWARD_AZSIM.
 'use strict';
 
 const {spawnSync} = require('child_process');

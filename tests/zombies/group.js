@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// An azsim, and some workers that share it, each with ports of its own, on
-// cascades that last: one channel after the other, whose entities lie each in
-// a partition of its own, so that every one is a request.
+// An azsim and some workers that share it, each with its own ports. They run
+// long cascades, one channel after the other. Each entity of a channel is in
+// its own partition, so that each delete is a request.
 'use strict';
 
 const fs = require('fs');
@@ -17,7 +17,8 @@ const {claims_of, judge, LEDGER} = require('./judge');
 
 const now_us = () => Number(process.hrtime.bigint() / 1000n);
 
-// A file of struct bend (tests/support/bent_platform.h).
+// A file with a struct bend (tests/support/bent_platform.h), which changes the
+// clocks of a process.
 class Bend {
   constructor(file, {speed, start_us, epoch_ms}) {
     this.file = file;
@@ -52,7 +53,7 @@ class Bend {
 }
 
 class Worker {
-  // index: from 1; the front end has the ports of 0.
+  // index: from 1; the front end uses the ports of index 0.
   constructor(group, index) {
     Object.assign(this, {group, index, boot_ahead_ms: 0});
     this.sends = path.join(group.folder, `sends-${index}`);
@@ -87,7 +88,7 @@ class Worker {
     this.child.kill('SIGCONT');
   }
 
-  // jump: as after a suspend of so long.
+  // jump: moves the boot clock forward by ms, as after a suspend.
   jump(ms) {
     this.boot_ahead_ms += ms;
     this.bend.boot_ahead(this.boot_ahead_ms);
@@ -153,8 +154,8 @@ class Group {
     };
   }
 
-  // A channel for the workers to take; half of them have no parent, so that
-  // an attempt inserts the tombstone.
+  // Stores a channel and requests a run that deletes it. Half of the channels
+  // have no parent, so that an attempt inserts the tombstone.
   async #begin_channel() {
     const name = `c${++this.channels}`;
     const skew = await this.azsim.control({skew_s: 0});
@@ -169,7 +170,8 @@ class Group {
     await this.azsim.control({skew_s: skew.skew_s || 900});
   }
 
-  // read_log: what came since the last time.
+  // read_log: reads the entries since the last call, notes their claims and
+  // returns them.
   async read_log() {
     const since = this.log.length > 0 ? this.log[this.log.length - 1].n + 1 : 0;
     const more = await this.azsim.log(since);
@@ -182,7 +184,7 @@ class Group {
     return more;
   }
 
-  // is_over: the run in hand has ended, and its message is gone.
+  // is_over: true if the current run has ended and its message was deleted.
   is_over() {
     const last = this.log.findLast((e) => e.service === 'queue' && e.changed &&
         e.method === 'DELETE');
@@ -191,8 +193,8 @@ class Group {
     return last && put && last.n > put.n;
   }
 
-  // holder: the worker whose claim is the newest, once it has deleted
-  // something since; a new channel is begun where there is nothing to hold.
+  // holder: returns the worker with the newest claim, once it has deleted
+  // something since the claim. If there is no run, begins a new channel.
   async holder() {
     let found;
     await until('a worker holds the run and works', async () => {
@@ -209,8 +211,8 @@ class Group {
     return this.crew[found.worker - 1];
   }
 
-  // overtaken: true once a claim follows the newest one known now; false: the
-  // run ended, or nobody came within limit_ms.
+  // overtaken: true once there is a claim after the first `before` ones; false:
+  // the run ended, or nobody claimed it within limit_ms.
   async overtaken(before, limit_ms) {
     const deadline = Date.now() + limit_ms;
     while (Date.now() < deadline) {
@@ -222,7 +224,8 @@ class Group {
     return false;
   }
 
-  // finish: the run in hand to its end, and the tables as they must be.
+  // finish: waits until the current run has ended; returns what is wrong in the
+  // tables and in the ledger.
   async finish() {
     await until('the last run ends', async () => {
       await this.read_log();
@@ -255,7 +258,7 @@ class Group {
     if (this.azsim) await this.azsim.stop();
   }
 
-  // verdict: see judge.js.
+  // verdict: the result of judge().
   verdict() {
     const notes = this.noted ? new Map() : null;
     for (const worker of this.noted ? this.crew : [])

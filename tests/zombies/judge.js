@@ -1,47 +1,51 @@
 // SPDX-License-Identifier: MIT
-// From azsim's log and the workers' notes of what they started: who was
-// overtaken, and what came of it.
+// Finds, in azsim's log and in the workers' notes of the requests that they
+// started, the attempts that lost their lease to another ("overtaken"), and
+// what their requests did afterwards.
 //
-// A claim is a write of the ledger, carried out, with an Owner not seen before.
-// A worker's attempt lasts from its claim to the next claim of the run by
-// anybody. A request belongs to the last claim its worker had made when it was
-// started, and is
+// A claim is a write that acquires the lease: a write to the ledger that was
+// carried out with an Owner not seen before. A worker's attempt lasts from its
+// claim to the next claim of the run by any worker. A request belongs to the
+// last claim that its worker had made when the request was started. It is
 //
-//   started late   its clock was read for the deadline after the next claim had
+//   started late   the clock was read for the deadline after the next claim had
 //                  taken effect: never allowed. For a program that keeps no
-//                  notes: its first byte arrived after that and after the
-//                  worker was awake again for AWAKE_US.
-//   unasked        sent though the deadline was not asked in the last moment: never
-//                  allowed.
-//   arrived late   started before, but carried out (or refused) after it: it
-//                  was on its way when the worker fell asleep. One a request thread, and
-//                  two of the renewer: ledger and message.
-//   changed        arrived late and changed something: never allowed, but for
-//                  changes of data that were stuck before they reached the
-//                  service, where nobody can tell that they are late. They do
-//                  what the next attempt is about to do: delete with the ETag
-//                  that was read, or put the run's tombstone where no parent
-//                  is. These are counted apart, and the tables at the end say
-//                  whether it is true. So are those that were past the deadline
-//                  when their process was stopped, some 50 us before their
-//                  first byte, which then left as it woke: no client can
-//                  prevent that.
+//                  notes: its first byte arrived after that claim and later
+//                  than AWAKE_US after the worker was awake again.
+//   unasked        sent although the deadline was not checked at the last
+//                  moment: never allowed.
+//   arrived late   started before the next claim, but carried out (or refused)
+//                  after it: it was on its way when the worker fell asleep.
+//                  Allowed: one for each request thread, and two of the renewer
+//                  (ledger and message).
+//   changed        arrived late and changed something: never allowed, except
+//                  for two groups of changes of data, which are counted apart:
+//                  those that were stuck before they reached the service, where
+//                  nobody can tell that they are late; and those that were past
+//                  the deadline when their process was stopped, some 50 us
+//                  before their first byte, which left when the process woke:
+//                  no client can prevent that. Both do what the next attempt
+//                  is about to do: delete with the ETag that was read, or
+//                  insert the run's tombstone where there is no parent. The
+//                  tables at the end show whether this is true.
 //
-// Whoever lets go of the run (a write of the ledger without an Owner) is not
-// overtaken by the next claim, and may still hide or delete its message.
+// A worker that releases the run (a write to the ledger without an Owner) is
+// not overtaken by the next claim, and may still hide or delete its message.
 'use strict';
 
 const LEDGER = 'TablewardRuns';
 const AWAKE_US = 50000;
-// What was past its deadline by its own note may take longer until it is on a
-// processor again, where there are few.
+// A request that was past its deadline by its own note may take longer until
+// its thread runs again, if there are few processors.
 const DROWSY_US = 1000000;
 
-// A batch that was refused before it was read has no target, but an Owner.
+// A batch that was refused before it was read has no target, but it has an
+// Owner.
 const is_ledger = (entry) => entry.target === LEDGER || entry.owner !== '';
 const is_renewer = (entry) => entry.service === 'queue' || is_ledger(entry);
 
-// claims_of: [{n, worker, at_us, owner}] in order of effect.
+// claims_of: returns the claims [{n, worker, at_us, owner}] in the order in
+// which they took effect.
 function claims_of(log) {
   const seen = new Set();
   return log.filter((entry) => {
@@ -54,8 +58,10 @@ function claims_of(log) {
     ({n, worker, at_us: effected_us, owner}));
 }
 
-// notes: request id -> {started_us, bound}, null for a program that keeps none;
-// stalls: [{mode, worker, stopped_us, woken_us}].
+// judge: returns the claims, the late requests by kind, the threads of each
+// overtaking, and the number of overtakings. notes: request id -> {started_us,
+// bound}, or null for a program that keeps no notes; stalls: [{mode, worker,
+// stopped_us, woken_us}].
 function judge(log, notes, stalls = []) {
   const claims = claims_of(log);
   const late = {started: [], arrived: [], changed: [], same: [], asleep: [], unasked: []};
@@ -83,22 +89,23 @@ function judge(log, notes, stalls = []) {
   return {claims, late, threads, overtakings: overtakings_of(claims)};
 }
 
-// is_unasked: it came from a worker that keeps notes, and there is none from
-// before it came: the deadline was not asked in the last moment.
+// is_unasked: true if the request came from a worker that keeps notes and has
+// no note from before it arrived: the deadline was not checked at the last
+// moment.
 function is_unasked(entry, notes) {
   const note = notes.get(entry.request_id);
   return entry.worker > 0 && !(note && note.started_us <= entry.arrived_us);
 }
 
-// stuck_at: was it stuck on its way, by the test's doing, at that time?
+// stuck_at: true if the test had stopped the request on its way at that time.
 function stuck_at(entry, stalls) {
   return stalls.some((stall) => stall.mode === 'stuck' &&
       stall.worker === entry.worker && stall.began_us < entry.effected_us &&
       entry.arrived_us < stall.woken_us);
 }
 
-// was_asleep: past its deadline before the worker was stopped, its first byte
-// came as it woke.
+// was_asleep: true if the request was past its deadline before the worker was
+// stopped, and its first byte arrived when the worker woke.
 function was_asleep(entry, fate, stalls) {
   return stalls.some((stall) => stall.worker === entry.worker &&
       fate.started_us <= stall.stopped_us && stall.woken_us &&
@@ -106,20 +113,22 @@ function was_asleep(entry, fate, stalls) {
       entry.arrived_us < stall.woken_us + DROWSY_US);
 }
 
-// class_of: of what arrived late and changed something.
+// class_of: returns the class of a request that arrived late and changed
+// something.
 function class_of(entry, fate, stalls) {
   if (is_renewer(entry)) return 'changed';
   if (stuck_at(entry, stalls)) return 'same';
   return was_asleep(entry, fate, stalls) ? 'asleep' : 'changed';
 }
 
-// mode_at: how the worker was stalled last before that took effect.
+// mode_at: returns how the worker was last stalled before the request took
+// effect.
 function mode_at(entry, stalls) {
   return stalls.findLast((stall) => stall.worker === entry.worker &&
       stall.stopped_us < entry.effected_us)?.mode;
 }
 
-// let_go: did the worker give the run up between its claim and the next?
+// let_go: true if the worker released the run between its claim and the next.
 function let_go(log, worker, from_n, to_n) {
   return log.some((entry) => entry.n > from_n && entry.n < to_n &&
       entry.worker === worker && is_ledger(entry) && entry.changed &&
@@ -133,12 +142,12 @@ function overtakings_of(claims) {
   return count;
 }
 
-// is_claim: a try to acquire the lease anew, with an Owner of its own; it is
-// bound by the deadline that it would bring itself.
+// is_claim: true if the request tries to acquire the lease with a new Owner; it
+// is bound by the deadline of the lease that it would acquire.
 const is_claim = (entry, own) =>
   is_ledger(entry) && entry.owner !== '' && entry.owner !== own.owner;
 
-// fate_of: {kind, overtaken_n}, or null where it was in time.
+// fate_of: returns {kind, overtaken_n}, or null if the request was in time.
 function fate_of(entry, claims, notes, stalls, log) {
   const note = notes ? notes.get(entry.request_id) : unnoted(entry, stalls);
   if (!note || !note.bound) return null;
@@ -156,7 +165,8 @@ function fate_of(entry, claims, notes, stalls, log) {
   return {kind: 'arrived', overtaken_n: next.n, started_us: note.started_us};
 }
 
-// unnoted: what the first byte tells; only changes of data are surely of a run.
+// unnoted: returns a note made from the arrival of the first byte; null unless
+// the request is a change of data, because only those surely belong to a run.
 function unnoted(entry, stalls) {
   if (entry.service !== 'table' || is_ledger(entry)) return null;
   const woken = stalls.filter((s) => s.worker === entry.worker &&

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // node main.js BUILD STALLS [--break deadline] [--seed N] [--only KIND]
 //
-// Workers that sleep past their leases and wake. Groups of two and of four
-// processes share an azsim each; the one that holds the run is stopped or
-// misled in one of the ways below until another has taken over, and woken. At
-// the end the log of azsim says what each did (judge.js), and the tables what
-// came of it. --break deadline: a product whose deadline is always open, which must
-// be found out.
+// Workers that sleep past the end of their lease and wake. Each group of two or
+// four worker processes shares an azsim. The worker that has the lease is
+// stopped or disturbed in one of the ways below until another has acquired the
+// lease, and then woken. At the end azsim's log shows what each worker did
+// (judge.js), and the tables show the result. --break deadline: the deadline is
+// always open, which the test must detect.
 'use strict';
 
 require('../e2e/lib/node18');
@@ -18,8 +18,8 @@ const {Group, now_us} = require('./group');
 const {each, random, sleep, until} = require('../e2e/lib/wait');
 
 const GROUPS_AT_ONCE = 6;
-// The kinds of groups. Long leases are needed to see a lease that is a little
-// too long: of 200 s a request may take 35, and the ledger adds 3.
+// The kinds of groups. Long leases are needed to detect a lease that is a
+// little too long: of 200 s, a request may take 35 s, and the ledger adds 3 s.
 const KINDS = {
   bent: {
     speed: 10, visibility_s: 10, stalls: 25,
@@ -34,7 +34,8 @@ const ORDER = ['bent', 'bent', 'long', 'plain', 'bent', 'real', 'bent', 'bent',
   'bent', 'bent'];
 const JUMP_MS = 20 * 60 * 1000;
 
-// overtaken: whether another took over between sleep() and wake().
+// overtaken: true if another worker acquired the lease between sleep() and
+// wake().
 async function overtaken(group, before, stall, sleep, wake) {
   sleep();
   stall.stopped_us = now_us();
@@ -47,26 +48,28 @@ async function overtaken(group, before, stall, sleep, wake) {
 const stopped = (group, worker, before, stall) => overtaken(
     group, before, stall, () => worker.stop(), () => worker.wake());
 
-// How a holder is made a zombie: each returns whether it was overtaken.
+// The ways to make the owner of the lease a zombie. Each function returns true
+// if another worker acquired the lease.
 const MODES = {
-  // SIGSTOP, wherever it is.
+  // SIGSTOP, whatever the worker is doing.
   stopped,
 
-  // The same, with what it has sent not carried out until it wakes: the
-  // service is slow, and keeps to the requests' own timeouts.
+  // SIGSTOP; the requests that it has sent are not carried out until it wakes:
+  // the service is slow, but obeys the timeouts of the requests.
   held: (...all) => until_woken('hold', ...all),
 
-  // The same, but what it has sent is stuck on its way to the service, which
-  // knows nothing of it until then.
+  // SIGSTOP; the requests that it has sent are stuck on their way to the
+  // service, which does not know of them until the worker wakes.
   stuck: (...all) => until_woken('stick', ...all),
 
-  // Its renewer alone stands still: nobody renews, and its requests go on.
+  // Only its renewer is stopped: the lease is not renewed, and the requests go
+  // on.
   frozen: (group, worker, before, stall) => overtaken(group, before, stall,
       () => worker.bend.freeze(true), () => worker.bend.freeze(false)),
 
-  // Answers to it come late, by more than the deadline keeps back and the ledger
-  // adds, so that a deadline counted from the answer would be too late; then
-  // SIGSTOP.
+  // Responses to it are delayed, by more than the deadline keeps back and the
+  // ledger adds, so that a deadline counted from the response would be too
+  // late; then SIGSTOP.
   async slow(group, worker, before, stall) {
     await group.azsim.control({
       slow_worker: worker.index,
@@ -89,14 +92,15 @@ const MODES = {
     return await group.overtaken(before, group.limit_ms);
   },
 
-  // Its wall clock is off by 20 minutes, for a while; the service refuses.
+  // Its wall clock is off by 20 minutes for a while; the service refuses its
+  // requests.
   misdated: (group, worker, before, stall) => overtaken(group, before, stall,
       () => worker.bend.wall_ahead(group.random(2) ? JUMP_MS : -JUMP_MS),
       () => worker.bend.wall_ahead(0)),
 };
 
-// until_woken: what it sends stays at azsim's gate, it is stopped, overtaken,
-// and wakes before or after the gate opens.
+// until_woken: holds the worker's requests at azsim's gate, stops the worker
+// until another has the lease, and wakes it before or after the gate opens.
 async function until_woken(gate, group, worker, before, stall) {
   stall.began_us = now_us();
   await group.azsim.control({[gate]: [worker.index]});
@@ -122,7 +126,7 @@ function options_of(words) {
   return options;
 }
 
-// plan: the groups, {kind, workers, stalls} each.
+// plan: returns the groups, {kind, workers, stalls} each.
 function plan({stalls, only}) {
   const groups = [];
   let left = stalls;

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Linked into a copy of the program: nothing of it is changed, but calls of
- * three functions pass through here (ld's --wrap), so that a test learns when a
- * request was started. That is the moment at which the clock was read that the
- * deadline was last asked about, in the pre-request callback: a process may
- * fall asleep between that and the first byte, and nobody can prevent it.
- * Between the store's own look at the deadline and that last one a request
- * lingers here for up to LINGER_MAX_NS, so that many are stopped just there.
+ * Linked into a copy of the program. The program itself is unchanged, but calls
+ * of three functions pass through here (ld's --wrap), so that a test learns
+ * when a request was started: when the clock was read for the last check of the
+ * deadline, in the pre-request callback. A process may fall asleep between this
+ * check and the first byte, and nobody can prevent it. Between the store's own
+ * check of the deadline and the last one, a request waits here for up to
+ * LINGER_MAX_NS, so that many are stopped at this point.
  *
- * ZOMBIES_SENDS: a file that gets a line for each request,
- *   x-ms-client-request-id, CLOCK_MONOTONIC in us, 1 where a lease bounds it.
- * ZOMBIES_CLOCK: a file that bends the world (bent_platform.h); else the real
- * one. ZOMBIES_BREAK=deadline: a broken product, whose deadline is always open,
- * to see that the test can fail.
+ * ZOMBIES_SENDS: a file that gets a line for each request:
+ *   x-ms-client-request-id, CLOCK_MONOTONIC in us, 1 if a lease bounds it.
+ * ZOMBIES_CLOCK: a file that changes the clocks of the process
+ * (bent_platform.h); without it, they are the real ones.
+ * ZOMBIES_BREAK=deadline: the deadline is always open, to see that the test can
+ * fail.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -45,7 +46,7 @@ enum tw_err __wrap_http_send(struct http *http,
 static int sends = -1;
 static bool bent, broken;
 
-/* The request that this thread has made and not yet started. */
+/* Id of the request that this thread has created and not yet started. */
 static _Thread_local char request_id[ID_BYTES];
 
 __attribute__((constructor)) static void observe(void)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Requests to a server of this machine, past any client library.
+// HTTP requests to a server on this machine, without a client library.
 'use strict';
 
 const http = require('http');
 
-// request: {status, headers, body} of the answer.
+// request: sends a request; returns {status, headers, body} of the response.
 function request(port, method, path,
     {headers = {}, body = '', agent = false} = {}) {
   return new Promise((resolve, reject) => {
@@ -23,8 +23,8 @@ function request(port, method, path,
   });
 }
 
-// ask: the text of the answer of an azsim or an azsim-proxy; anything but 200
-// is an error.
+// ask: returns the body of the response of an azsim or an azsim-proxy; throws
+// unless the status is 200.
 async function ask(port, method, path, body) {
   const answer = await request(port, method, path, {body});
   if (answer.status !== 200)

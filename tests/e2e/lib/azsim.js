@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// One azsim (tests/azsim) for a run: Azure's services over embedded stores in
-// memory, with limits, latency and a log of requests.
+// One azsim (tests/azsim): Azure's services on embedded stores in memory, with
+// limits, latency and a log of requests.
 'use strict';
 
 const {spawn} = require('child_process');
@@ -10,10 +10,10 @@ const {ask} = require('./ask');
 const {within} = require('./wait');
 
 class Azsim {
-  ahead_ms = 0; // of its clock
+  ahead_ms = 0; // how far its clocks are ahead
 
-  // start: a running one with so many pairs of ports, over stores in memory or
-  // over the embedded store in `file`; stop() ends it.
+  // start: starts an azsim with `workers` pairs of ports, on stores in memory
+  // or on the embedded store in `file`; stop() ends it.
   static async start(program, {workers = 1, clock, file} = {}) {
     const azsim = new Azsim();
     azsim.key = crypto.randomBytes(64).toString('base64');
@@ -29,31 +29,31 @@ class Azsim {
     return azsim;
   }
 
-  // account: the name of one that nobody has used yet.
+  // account: returns the name of an unused account.
   account() {
     return `suite${++this.accounts_given}`;
   }
 
-  // control: change settings (tests/azsim/console.h); returns all of them.
+  // control: changes settings (tests/azsim/console.h); returns all of them.
   async control(settings) {
     return JSON.parse(await ask(this.table_port,
         'POST', '/azsim/control', JSON.stringify(settings)));
   }
 
-  // move_on: that much time passes for the server.
+  // move_on: moves the server's clocks forward by ms.
   async move_on(ms) {
     this.ahead_ms += ms;
     await this.control(
         {wall_ahead_ms: this.ahead_ms, boot_ahead_ms: this.ahead_ms});
   }
 
-  // log: its entries from number `since` on.
+  // log: returns the entries of its log from number `since` on.
   async log(since = 0) {
     const text = await ask(this.table_port, 'GET', `/azsim/log?since=${since}`);
     return text.split('\n').filter((line) => line !== '').map((line) => JSON.parse(line));
   }
 
-  // waiting: how many requests of a worker are held at the gate.
+  // waiting: returns how many requests of a worker wait at the gate.
   async waiting(worker) {
     return Number(await ask(this.table_port, 'GET', `/azsim/waiting?worker=${worker}`));
   }
@@ -81,7 +81,8 @@ function ports_of(child) {
   });
 }
 
-// beside: a program that was built beside the one under test.
+// beside: returns the path of a program that was built in the folder of the
+// program under test.
 const beside = (program) =>
     path.join(path.dirname(path.resolve(process.env.TABLEWARD)), program);
 

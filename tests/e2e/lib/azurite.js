@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// One Azurite for the whole run, in memory, on ports of the system's choice.
-// Every suite has an account of its own in it: its own tables, queues, ledger.
+// One Azurite for all suites, in memory, on ports that the system chooses. Each
+// suite has its own account in it, and so its own tables, queues and ledger.
 'use strict';
 
 const {spawn} = require('child_process');
@@ -9,11 +9,11 @@ const path = require('path');
 const secrets = require('./secrets');
 const {within} = require('./wait');
 
-const ACCOUNTS = 600; // a crash at every request takes one each
+const ACCOUNTS = 600; // each crash of `crash at every request` takes one
 
 class Azurite {
-  // start: a running Azurite; stop() ends it. Data go nowhere but to memory.
-  // tls: {cert, key}, two files: it serves https, and takes access tokens.
+  // start: starts an Azurite that stores its data in memory; stop() ends it.
+  // tls: {cert, key}, two files: it serves https and accepts access tokens.
   static async start(modules, {tls} = {}) {
     const azurite = new Azurite();
     azurite.key = crypto.randomBytes(64).toString('base64');
@@ -38,7 +38,7 @@ class Azurite {
     return azurite;
   }
 
-  // account: the name of one that nobody has used yet.
+  // account: returns the name of an unused account.
   account() {
     const name = this.accounts.shift();
     if (name === undefined) throw new Error('all accounts are in use');
@@ -76,7 +76,8 @@ class Azurite {
   }
 }
 
-// connection_string: for an account whose services answer on these ports.
+// connection_string: returns that of an account whose services listen on these
+// ports of this host.
 function connection_string(account, key, table_port, queue_port) {
   secrets.keep(key);
   const at = (port) => `http://127.0.0.1:${port}/${account}`;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Chromium without a window, for the dashboard: Debian's, driven by
-// puppeteer-core, with a profile that is thrown away.
+// Headless Chromium for the dashboard: Debian's, driven by puppeteer-core, with
+// a temporary profile.
 'use strict';
 
 const fs = require('fs');
@@ -14,7 +14,7 @@ const WIDE = {width: 1280, height: 900};
 const NARROW = {width: 390, height: 844, isMobile: true, hasTouch: true};
 
 class Browser {
-  // start: folder holds the profile.
+  // start: starts a browser whose profile is in `folder`.
   static async start(folder) {
     const browser = new Browser();
     browser.chromium = await puppeteer.launch({
@@ -24,8 +24,8 @@ class Browser {
     return browser;
   }
 
-  // page: a tab of its own, with errors (what the console and the page said)
-  // and a storage of its own.
+  // page: opens a tab with its own storage; page.errors: what the console and
+  // the page reported.
   async page({view = WIDE, dark = false} = {}) {
     const context = await this.chromium.createBrowserContext();
     const page = await context.newPage();
@@ -44,13 +44,13 @@ class Browser {
   }
 }
 
-// shot: the whole page as build/screenshots/NAME.png, to be looked at.
+// shot: saves the whole page as build/screenshots/NAME.png, to be viewed.
 async function shot(page, name) {
   fs.mkdirSync(SHOTS, {recursive: true});
   await page.screenshot({path: path.join(SHOTS, `${name}.png`), fullPage: true});
 }
 
-// violations: what axe-core finds, a line each.
+// violations: returns what axe-core finds, one text for each rule.
 async function violations(page) {
   await page.evaluate(fs.readFileSync(require.resolve('axe-core'), 'utf8'));
   const {violations: all} = await page.evaluate(() => window.axe.run(document, {

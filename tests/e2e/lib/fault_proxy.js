@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// One azsim-proxy (tests/azsim/proxy.c): it damages connections to the two
-// ports of a service, as a seed says.
+// One azsim-proxy (tests/azsim/proxy.c). It breaks connections to the two ports
+// of a service, at random by a seed.
 'use strict';
 
 const {spawn} = require('child_process');
@@ -11,7 +11,8 @@ const FAULTS =
     ['reset_before', 'reset_after', 'half', 'slow', 'twice', 'garbage'];
 
 class FaultProxy {
-  // start: service has table_port and queue_port; no faults yet.
+  // start: starts a proxy before service.table_port and service.queue_port,
+  // without faults.
   static async start(program, service) {
     const proxy = new FaultProxy();
     proxy.child = spawn(program,
@@ -22,7 +23,8 @@ class FaultProxy {
     return proxy;
   }
 
-  // faults: from now on every kind meets share of 1000 requests.
+  // faults: from now on, each kind of fault happens to `share` of 1000
+  // requests.
   async faults(share, seed) {
     await this.control({
       seed, slow_ms: 200,
@@ -35,7 +37,7 @@ class FaultProxy {
         'POST', '/azsim-proxy/control', JSON.stringify(settings)));
   }
 
-  // counts: {requests, reset_before, ...} so far.
+  // counts: returns the counts so far, {requests, reset_before, ...}.
   async counts() {
     return JSON.parse(await ask(this.table_port, 'GET', '/azsim-proxy/counts'));
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The jobs that the scenarios share, and sample entities for them.
+// Jobs that several scenarios use, and sample entities for them.
 'use strict';
 
-// A channel and its blogs; nothing under a blog.
+// Deletes a channel and its blogs; blogs have no children.
 const flat = {
   kind: 'cascade-delete', args: ['channel'], settle: '0s',
   parent: {
@@ -12,7 +12,7 @@ const flat = {
   children: [{table: 'Blogs', partition_key: '{channel}'}],
 };
 
-// A channel with all that product.md's example has under it.
+// Deletes a channel with all children that the example in product.md has.
 const deep = {
   ...flat,
   parent: {...flat.parent, created: 'CreatedOn'},
@@ -33,7 +33,7 @@ const deep = {
 const deep_tables =
     ['Channels', 'Blogs', 'Comments', 'BlogsByMonth', 'Subscriptions'];
 
-// open_flat, open_deep: a suite whose job delete-channel is one of these.
+// open_flat, open_deep: open a suite whose job delete-channel is flat or deep.
 const open_flat = (suite, worker) => suite.open({
   jobs: {'delete-channel': flat}, tables: ['Channels', 'Blogs'], worker,
 });
@@ -53,7 +53,7 @@ const blog = (name, row_key, more = {}) => ({
   ...more,
 });
 
-// blogs: `count` of a channel, in key order.
+// blogs: returns `count` blogs of a channel, in key order.
 const blogs = (name, count) => Array.from(
     {length: count}, (_, i) => blog(name, String(i).padStart(6, '0')));
 
@@ -70,7 +70,8 @@ const subscription = (reader, name) => ({
   Channel: name,
 });
 
-// family: a channel with some of everything under it, as [table, entity]s.
+// family: returns a channel with children of each kind, as a list of [table,
+// entity].
 function family(name, row_keys = ['a', 'b', 'b_1']) {
   const all = [['Channels', channel(name)]];
   for (const row_key of row_keys) {
@@ -85,7 +86,8 @@ function family(name, row_keys = ['a', 'b', 'b_1']) {
   return all;
 }
 
-// cascade: what deep takes away, and how many entities that were.
+// cascade: removes from the model what `deep` deletes for a channel; returns
+// the removed entities.
 function cascade(model, name) {
   const gone = [
     model.remove('Comments', (e) => e.PartitionKey === name),
@@ -97,20 +99,21 @@ function cascade(model, name) {
   return gone.flat();
 }
 
-// store_channel: a channel with so many blogs.
+// store_channel: stores a channel with `count` blogs.
 async function store_channel(store, name, count) {
   await store.insert('Channels', [channel(name)]);
   await store.insert('Blogs', blogs(name, count));
 }
 
-// ask_for_channel: the same, and have it deleted; the run's id.
+// ask_for_channel: stores a channel with `count` blogs and requests its
+// deletion; returns the id of the run.
 async function ask_for_channel(store, name, count) {
   await store_channel(store, name, count);
   return await store.enqueue('delete-channel', {channel: name});
 }
 
-// Steps of a scenario: families are stored; the deletion of a channel is asked
-// for; and then all of it is gone.
+// Steps of a scenario: seed_families stores families, ask_for requests the
+// deletion of a channel, and gone expects that all of it is deleted.
 const seed_families = (names, row_keys) => (s) => {
   for (const name of names)
     for (const [table, entity] of family(name, row_keys)) s.put(table, entity);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Workers that are killed with SIGKILL: at a request, three ways, before it
-// reached the service, after it took effect but before its answer, and after
-// the answer; or, where no request can be seen, after a time.
+// Workers that are killed with SIGKILL: at a request, in three ways: before it
+// reached the service, after it took effect but before its response, and after
+// its response; or, if requests cannot be observed, after a time.
 'use strict';
 
 const assert = require('assert');
@@ -11,11 +11,12 @@ const {within} = require('./wait');
 
 const WAYS = ['before', 'after', 'answered'];
 
-// A Get that brought nothing is waiting, not work.
+// A Get Messages without a message is not counted: the worker is waiting.
 const counts = (request) => !(request.kind === 'take' && request.empty);
 
-// kill_at: lets `worker` be killed at its k-th request that passes `which`
-// (known of a take only once it is answered, so those are counted then).
+// kill_at: kills `worker` at its k-th request for which `which` is true.
+// Requests of the kind take are counted when their response comes, because only
+// then is it known whether they brought a message.
 function kill_at(suite, worker, k, way, which) {
   const {proxy} = suite.store;
   const {life} = proxy;
@@ -35,7 +36,8 @@ function kill_at(suite, worker, k, way, which) {
   proxy.after = async (request) => {
     if (request.kind === 'take') reached(request);
     if (!request.hit || way === 'answered') return;
-    kill(); // also for a take `before`: what it would bring is not known then
+    // For a take with `before`, too: what it brings is known only now.
+    kill();
     return 'lose';
   };
   proxy.answered = (request) => {
@@ -49,8 +51,8 @@ function let_pass({proxy}) {
   proxy.answered = () => {};
 }
 
-// live: one worker, killed at its k-th request (of those that pass `which`) or,
-// k = 0, left to end.
+// live: runs one worker, which is killed at its k-th request for which `which`
+// is true; k = 0: it runs to its end.
 async function live(suite, k, way, which = counts) {
   suite.store.proxy.life++;
   let_pass(suite.store);
@@ -64,13 +66,13 @@ async function to_the_end(suite) {
   assert.strictEqual(end.code, 0, tail(end.log));
 }
 
-// operations: how much the requests were to write.
+// operations: returns the number of write operations in the requests to data.
 const operations = (requests) => requests
     .filter((r) => is_data(r) && !['page', 'get'].includes(r.kind))
     .reduce((sum, r) => sum + r.operations, 0);
 
-// undisturbed: a run of `job` that nobody kills: the requests of its worker,
-// and how many of them it takes to the first write.
+// undisturbed: runs `job` without a kill; returns the requests of its worker,
+// and how many of them come up to the first write.
 async function undisturbed(suite, job, args = {}) {
   const {proxy} = suite.store, first = proxy.requests.length;
   await suite.store.enqueue(job, args);
@@ -82,8 +84,9 @@ async function undisturbed(suite, job, args = {}) {
   return {requests, overhead};
 }
 
-// sweep: kills `times` workers, each at a request drawn from what is left of
-// those of an undisturbed run, then lets one end; returns the requests made.
+// sweep: kills `times` workers, each at a request drawn from the remaining
+// requests of an undisturbed run, then runs one to its end; returns the
+// requests made.
 async function sweep(suite, clean, times, seed, draw) {
   const {proxy} = suite.store, first = proxy.requests.length;
   const made = () => proxy.requests.slice(first);
@@ -92,7 +95,7 @@ async function sweep(suite, clean, times, seed, draw) {
     const left = data(clean.requests).length -
         data(made()).filter((r) => r.done).length;
     const work = 1 + Math.max(0, Math.floor(left / (times - i + 1)));
-    // On its way to its work, or in the midst of it.
+    // In every second process before its first write, else during its work.
     const end = i % 2 ?
       await live(suite, 1 + draw(clean.overhead), WAYS[i % 3]) :
       await live(suite, 1 + draw(work), WAYS[i % 3], is_data);
@@ -103,9 +106,9 @@ async function sweep(suite, clean, times, seed, draw) {
   return made();
 }
 
-// kill_in_turn: `times` workers, each killed at one of the first `most` of its
-// requests of data, drawn, unless it ends before, and one that ends; how many
-// were killed.
+// kill_in_turn: starts `times` workers, each killed at a drawn request among
+// its first `most` to data unless it ends before, then runs one to its end;
+// returns how many were killed.
 async function kill_in_turn(suite, times, most, draw) {
   let killed = 0;
   for (let i = 0; i < times; i++) {
@@ -116,8 +119,9 @@ async function kill_in_turn(suite, times, most, draw) {
   return killed;
 }
 
-// claimed: at the moment when the worker says that it is at work, or has ended:
-// what it has to do may take less time than one look at it after another.
+// claimed: waits until the worker's log says that it has acquired a lease, or
+// it has ended. It watches the log because a short run may end between two
+// polls of the ledger.
 const claimed = (worker) => within('a worker claims its run',
     new Promise((resolve) => {
       const look = () => {
@@ -128,7 +132,8 @@ const claimed = (worker) => within('a worker claims its run',
       look();
     }), 60000);
 
-// time_of: the ms that a worker takes from its claim to its end.
+// time_of: returns the ms that a worker takes from acquiring the lease to its
+// end.
 async function time_of(suite, job) {
   await suite.store.enqueue(job, {});
   const worker = suite.worker();
@@ -138,10 +143,11 @@ async function time_of(suite, job) {
   return Date.now() - began;
 }
 
-// kill_in_time: `times` workers, each killed less than `most_ms` after it
-// claimed its run, drawn, unless it ends well before, and one that ends; how
-// many were killed. The first ones live shorter: how fast this machine is, is
-// not known, and a worker that comes to the end leaves the others nothing.
+// kill_in_time: starts `times` workers, each killed at a drawn time, less than
+// `most_ms`, after it acquired the lease, unless it ends before, then runs one
+// to its end; returns how many were killed. The first workers are killed
+// earlier, because the speed of this machine is not known and a worker that
+// completes the run leaves nothing to do for the others.
 async function kill_in_time(suite, times, most_ms, draw) {
   let killed = 0;
   for (let i = 0; i < times; i++) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// What the writable memory of a process holds, which root may read.
+// Searches the writable memory of a process, which root may read.
 'use strict';
 
 const fs = require('fs');
 
 const CHUNK = 1 << 20;
 
-// writable: [from, to] of each mapping that can be read and written.
+// writable: returns [from, to] of each mapping that is readable and writable.
 function writable(pid) {
   return fs.readFileSync(`/proc/${pid}/maps`, 'utf8').split('\n')
       .map((line) => /^([0-9a-f]+)-([0-9a-f]+) rw/.exec(line))
@@ -21,8 +21,8 @@ function count_in(chunk, text) {
   return count;
 }
 
-// copies: how often the text is there. An error with the code EACCES or EPERM
-// where the process may not be read.
+// copies: returns how often the text is in the memory. Throws EACCES or EPERM
+// if the process may not be read.
 function copies(pid, text) {
   const memory = fs.openSync(`/proc/${pid}/mem`, 'r');
   const chunk = Buffer.alloc(CHUNK + text.length - 1);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What the tables must hold, said plainly: a map of tables to maps of
-// entities. An entity is an object in the service's own JSON, as import and
-// export have it ("Views@odata.type": "Edm.Int64", "Views": "123").
+// What the tables must contain: a map of tables to maps of entities. An entity
+// is an object in the service's JSON, as import and export have it
+// ("Views@odata.type": "Edm.Int64", "Views": "123").
 'use strict';
 
 const assert = require('assert');
@@ -9,7 +9,7 @@ const assert = require('assert');
 const key = (entity) =>
     JSON.stringify([entity.PartitionKey, entity.RowKey]);
 
-// A number as it was written, so that 1 and 1.0 stay different.
+// The text of a number, so that 1 and 1.0 remain different.
 class Written {
   constructor(text) {
     this.text = text;
@@ -27,8 +27,9 @@ function parse_exactly(text) {
   });
 }
 
-// canonical: one text for one entity, whatever the order of its properties
-// and however its types are annotated; the service's own properties apart.
+// canonical: returns a text that is equal for equal entities, whatever the
+// order of their properties and the annotation of their types; without
+// Timestamp and annotations.
 function canonical(entity) {
   const facts = [];
   for (const [name, value] of Object.entries(entity)) {
@@ -63,7 +64,8 @@ class Model {
     this.table(table).set(key(entity), {entity, owner});
   }
 
-  // remove: every entity of the table for which `which` holds; returns them.
+  // remove: removes every entity of the table for which which(entity) is true;
+  // returns them.
   remove(table, which) {
     const gone = [];
     for (const [at, {entity}] of this.table(table))
@@ -74,8 +76,9 @@ class Model {
     return gone;
   }
 
-  // compare: [{table, entity, owner, what}] for all that `read` (entities of
-  // one table) has too much, too little or different.
+  // compare: returns the differences [{table, key, what, owner}] between the
+  // model and `read`, the entities of a table: missing, different or
+  // superfluous ones.
   compare(table, read, owners) {
     const found = new Map(read.map((entity) => [key(entity), entity]));
     const differences = [];
@@ -94,8 +97,8 @@ class Model {
   }
 }
 
-// differ: up to three ways in which a table that was read is not made of these
-// entities, as a text.
+// differ: returns, as a text, up to three differences between `entities` and
+// `found`, the entities that were read from a table.
 function differ(table, entities, found) {
   const model = new Model();
   model.table(table);
@@ -104,15 +107,17 @@ function differ(table, entities, found) {
       .map((d) => `${d.key} ${d.what}`).join('\n');
 }
 
-// holds: an error unless a table that was read is made of these entities.
+// holds: throws unless `found`, the entities that were read from a table, are
+// these entities.
 const holds = (table, entities, found, more) =>
     assert.strictEqual(differ(table, entities, found), '', more);
 
-// bare: entities as they were read, without what a job keeps in that property.
+// bare: the entities that were read, without the property in which a job keeps
+// its own data.
 const bare = (found, name = 'TablewardSource') =>
     found.map(({[name]: _, ...entity}) => entity);
 
-// list: `count` of what make(n) makes.
+// list: returns [make(0), ..., make(count - 1)].
 const list = (count, make) => Array.from({length: count}, (_, n) => make(n));
 
 module.exports = {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The program under test: commands that are run to their end, and workers
-// that go on until they have drained their queues or are killed.
+// The program under test: commands that end by themselves, and workers that run
+// until they have drained their queues or are killed.
 'use strict';
 
 const {spawn} = require('child_process');
@@ -12,7 +12,7 @@ const {within} = require('./wait');
 const COMMAND_LIMIT_MS = 120000;
 
 class Program {
-  // file: the program; folder: where it runs and finds its configuration.
+  // file: the program; folder: its working directory, with its configuration.
   constructor(file, folder) {
     this.under = (process.env.TABLEWARD_UNDER || '').split(' ')
         .filter((word) => word !== '');
@@ -21,7 +21,7 @@ class Program {
     this.children = new Set();
   }
 
-  // configure: write a configuration (JSON is YAML); returns its path.
+  // configure: writes a configuration (JSON is YAML); returns its path.
   configure(configuration, name = 'tableward.yaml') {
     const file = path.join(this.folder, name);
     fs.writeFileSync(file, typeof configuration === 'string' ?
@@ -29,7 +29,8 @@ class Program {
     return file;
   }
 
-  // start: {child, exit (a promise of {code, signal}), out, log, kill()}.
+  // start: starts a process; returns {child, exit (a promise of {code,
+  // signal}), out, log, kill()}.
   start(args, {input, env} = {}) {
     const [file, ...words] = [...this.under, this.file, ...args];
     const child = spawn(file, words, {
@@ -61,14 +62,15 @@ class Program {
     return running;
   }
 
-  // run: {code, signal, out, log} of a command that ends by itself.
+  // run: runs a command to its end; returns {code, signal, out, log}.
   async run(args, options = {}) {
     const running = this.start(args, options);
     const end = await this.end(running, options.limit_ms);
     return {...end, out: running.out, log: running.log};
   }
 
-  // end: how a started one ended; one that hangs is killed and an error.
+  // end: waits for the end of a started process; returns {code, signal}. If it
+  // does not end within limit_ms, kills it and throws.
   async end(running, limit_ms = COMMAND_LIMIT_MS) {
     try {
       return await within(
@@ -80,7 +82,8 @@ class Program {
     }
   }
 
-  // ok: run, and an error that shows what it said unless it exits with code.
+  // ok: like run, but throws, with the end of the log, unless the exit code is
+  // options.code (default 0).
   async ok(args, options = {}) {
     const ended = await this.run(args, options);
     const wanted = options.code || 0;

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT
-// A proxy between the worker and Azurite. It knows each request by kind,
-// counts it, and lets a test stand in its way: hold it up, lose it before or
-// after it took effect, or do something (kill the worker) at that instant.
+// A proxy between the worker and Azurite. It classifies and counts each
+// request, and lets a test intervene: delay it, lose it before or after it took
+// effect, or do something (kill the worker) at that moment.
 'use strict';
 
 const http = require('http');
 
 const LEDGER = 'TablewardRuns';
 
-// What a request is: {service, kind, table, operations}. kind is one of
-// page, get, batch, write, tables; put, take, renew, delete, peek, queue.
+// classify: returns {service, kind, table, operations} of a request. kind is
+// one of page, get, batch, write, tables; put, take, renew, delete, peek,
+// queue.
 function classify(service, method, url, body) {
   const path = url.replace(/^\/[^/]+/, '').split('?')[0];
   if (service === 'queue') return {service, kind: queue_kind(method, url, path)};
@@ -42,14 +43,15 @@ function queue_kind(method, url, path) {
 }
 
 class Proxy {
-  // before(request) may wait, and may return 'lose' (it never arrives);
-  // after(request, answer) comes once it took effect and may return 'lose'
-  // (the answer never arrives); answered(request) once the answer is out.
+  // before(request): called before a request is forwarded; may wait, and may
+  // return 'lose' (the request never arrives). after(request, answer): called
+  // after it took effect; may return 'lose' (the response never arrives).
+  // answered(request): called after the response was sent.
   before = async () => {};
   after = async () => {};
   answered = () => {};
   requests = []; // in order of arrival
-  life = 0;      // a mark for new connections: which worker opened them
+  life = 0;      // number of the current worker; new connections get it
 
   static async start(azurite) {
     const proxy = new Proxy();
@@ -71,7 +73,7 @@ class Proxy {
     this.agent.destroy();
   }
 
-  // count: how many requests there were for which `which` holds.
+  // count: returns the number of requests for which `which` is true.
   count(which) {
     return this.requests.filter(which).length;
   }
@@ -114,7 +116,7 @@ class Proxy {
         this.answered(request);
       });
     } catch (error) {
-      // Half a request of a worker that was killed, or an Azurite that ended.
+      // Half a request of a worker that was killed, or Azurite has ended.
       incoming.socket.destroy();
     }
   }
@@ -138,7 +140,8 @@ class Proxy {
         }
       });
       request.on('error', (error) => {
-        // Azurite closed the idle connection: nothing has happened yet.
+        // Azurite has closed the idle connection: the request did not take
+        // effect.
         if (request.reusedSocket && error.code === 'ECONNRESET')
           resolve(this.#forward(port, incoming, body));
         else

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Runs that are asked for and awaited, and what they did to a table.
+// Helpers that run a job to its end and examine what it did to a table.
 'use strict';
 
 const assert = require('assert');
@@ -14,7 +14,8 @@ const is_write = (request) => request.service === 'table' &&
 const etags = (found) =>
     new Map(found.map((entity) => [key(entity), entity['odata.etag']]));
 
-// run: `tableward run`, and what the ledger says of it afterwards.
+// run: runs the command `tableward run`; returns its result and the run's
+// ledger entity.
 async function run(suite, job, code = 0, args = []) {
   const id = `${job}-${suite.runs = (suite.runs || 0) + 1}`;
   const ended =
@@ -24,8 +25,8 @@ async function run(suite, job, code = 0, args = []) {
   return {...ended, ledger: await suite.run_of(id)};
 }
 
-// again: the same by a worker, which bears more than the command: a service
-// that cannot be reached at its start.
+// again: like run, but by a worker, which tolerates more than the command: a
+// service that cannot be reached at its start.
 async function again(suite, job, code = 0) {
   const {store} = suite, id = await store.enqueue(job, {});
   const worker = suite.worker(), drained = () => suite.drain(worker, code);
@@ -36,12 +37,12 @@ async function again(suite, job, code = 0) {
   };
 }
 
-// done: by the way that the store's faults let through.
+// done: runs a job by a worker if the store has faults, else by the command.
 const done = (suite, job, code) =>
     (suite.store.faulty ? again : run)(suite, job, code);
 
-// named: the keys of all entities in the `failures:` files of a job that keeps
-// them in this folder.
+// named: returns the keys of all entities in the `failures:` files of a job
+// whose `failures` is this folder.
 function named(suite, folder = 'failures') {
   const at = path.join(suite.folder, folder);
   const lines = !fs.existsSync(at) ? [] : fs.readdirSync(at).flatMap((name) =>
@@ -49,9 +50,10 @@ function named(suite, folder = 'failures') {
   return new Set(lines.map((line) => key(JSON.parse(line))));
 }
 
-// counts_cascade: the ledger counts a parent and the `below` under it. Where
-// answers get lost, a parent whose delete was not answered, and is gone, may
-// have been deleted by somebody else: it is not counted.
+// counts_cascade: throws unless the ledger counts a parent and the `below`
+// entities under it as deleted. lossy: responses may be lost. Then the parent
+// may not be counted: if the delete of a parent gets no response and the parent
+// is gone, somebody else may have deleted it.
 function counts_cascade(ledger, below, lossy) {
   const {EntitiesDeleted: deleted} = ledger;
   assert.ok(deleted === below + 1 || (lossy && deleted === below),

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT
-// What no output of the program may show: the keys of all accounts, and all
-// access tokens. Each output of each process is searched for all of them.
+// Secrets that no output of the program may show: the keys of all accounts and
+// all access tokens. Each output of each process is searched for all of them.
 'use strict';
 
 const known = new Set();
 const hits = [];
 let outputs = 0;
 
-// keep: a secret that some process is given from now on.
+// keep: adds a secret that a process will be given.
 function keep(secret) {
   if (secret.length >= 16) known.add(secret);
 }
 
-// search: the output of one process, and its command line.
+// search: searches the output of a process and its command line.
 function search(where, ...texts) {
   outputs++;
   for (const secret of known)
@@ -21,7 +21,7 @@ function search(where, ...texts) {
         hits.push(`${where} shows a secret: ${around(text, secret)}`);
 }
 
-// The line that shows it, without it.
+// Returns the line that shows the secret, with "..." in its place.
 function around(text, secret) {
   const line = text.split('\n').find((l) => l.includes(secret)) || '';
   return line.replaceAll(secret, '...').slice(0, 200);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Front ends that write with the official SDK at a steady rate, whatever a job
-// does meanwhile, and know which value of each of their entities was
-// acknowledged last: the oracle of scenarios with writers.
+// Front ends that write with the official SDK at a steady rate while a job
+// runs, and that know the last acknowledged value of each of their entities:
+// the oracle of scenarios with writers.
 'use strict';
 
 const {for_sdk} = require('./store_azurite');
@@ -11,14 +11,16 @@ const IN_FLIGHT = 32;
 const WAYS = ['insert', 'insert', 'delete', 'replace', 'replace', 'replace',
   'replace', 'merge', 'merge', 'merge'];
 
-// A writer has its numbers for itself, and writes each with the ETag that it
-// knows. What somebody else has changed (412) it reads, and writes again, if
-// what it reads is what it has stored; what is gone it leaves alone from then
-// on. `allowed`: which of the two the job at work may cause.
+// A writer. No other writer uses its numbers. It writes each entity with the
+// ETag that it knows. If a write is answered 412, it reads the entity again,
+// which must have the acknowledged value, and writes again. If a write is
+// answered 404, it leaves the entity alone from then on. `allowed`: the
+// statuses (404, 412) that the job may cause.
 class Steady {
-  // make: (number, value) => an entity of the model whose Value it is;
-  // numbers: those that are stored, with value 0; first: of those to come, and
-  // every `step`-th of them; in_flight: writes at a time at most.
+  // make: (number, value) => the entity of the model with this Value; numbers:
+  // those of the stored entities, whose value is 0; first: the number of the
+  // first entity to insert, `step`: the distance of the next; in_flight:
+  // maximum number of writes at a time.
   constructor(client, {
     seed, rate, make, numbers = [], first, step = 1, allowed = [],
     in_flight = IN_FLIGHT,
@@ -35,7 +37,8 @@ class Steady {
     return this;
   }
 
-  // stop: an error if a write failed in a way that no job may cause.
+  // stop: stops the writer; throws if a write failed in a way that no job may
+  // cause.
   async stop() {
     this.stopped = true;
     await this.over;
@@ -43,19 +46,20 @@ class Steady {
     if (this.failures.length > 0) throw this.failures[0];
   }
 
-  // entities: those that exist by what was acknowledged.
+  // entities: those that exist by the acknowledged writes.
   entities() {
     return [...this.stored].filter(([, {value}]) => value !== undefined)
         .map(([number, {value}]) => this.make(number, value));
   }
 
-  // deleted: those that do not, as they were last.
+  // deleted: those that were deleted by the acknowledged writes, as they were
+  // before.
   deleted() {
     return [...this.stored].filter(([, {value}]) => value === undefined)
         .map(([number, {before}]) => this.make(number, before));
   }
 
-  // per_second: the writes that were acknowledged.
+  // per_second: acknowledged writes a second.
   per_second() {
     return this.writes * 1000 / ((this.took_ms || Date.now() - this.began) + 1);
   }
@@ -72,7 +76,8 @@ class Steady {
     await Promise.all(flying);
   }
 
-  // One write at a time to each: its number is not `live` meanwhile.
+  // One write. Its number is not in `live` meanwhile, so that each entity has
+  // one write at a time.
   async #one() {
     const way = WAYS[this.next(WAYS.length)];
     if (way === 'insert' || this.live.length === 0) {
@@ -92,7 +97,7 @@ class Steady {
     this.live.push(number);
   }
 
-  // Does it still exist, here?
+  // Changes an entity; true if it still exists by the acknowledged writes.
   async #change(number, way) {
     const known = this.stored.get(number);
     for (;;)
@@ -110,7 +115,7 @@ class Steady {
       }
   }
 
-  // The ETag of what must be as it was acknowledged.
+  // Returns the ETag of the entity, which must have the acknowledged value.
   async #read(number, value) {
     const {PartitionKey, RowKey} = this.make(number, value);
     const {etag, Value} = await this.client.getEntity(PartitionKey, RowKey);
@@ -139,7 +144,7 @@ class Steady {
 
   async delete(number, known) {
     const {PartitionKey, RowKey} = this.make(number, known.value);
-    known.leaving = true; // for those who look on
+    known.leaving = true; // for readers that run at the same time
     await this.client.deleteEntity(PartitionKey, RowKey, {etag: known.etag});
     return this.#acknowledged(number, undefined);
   }
@@ -153,7 +158,7 @@ class Steady {
   }
 }
 
-// of_all: what several writers have stored.
+// of_all: the entities that several writers have stored.
 const of_all = (writers) => writers.flatMap((writer) => writer.entities());
 
 module.exports = {Steady, of_all};

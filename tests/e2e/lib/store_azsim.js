@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The front end on azsim, by the official SDKs. The worker comes through a
-// proxy that damages one connection in ten; the front end does not, so that
-// what it sees is what is there.
+// The front end on azsim, by the official SDKs. The worker's requests pass
+// through a proxy that breaks one connection in ten. Those of the front end do
+// not, so that it sees the true state of the tables.
 'use strict';
 
 const {beside} = require('./azsim');
@@ -10,7 +10,7 @@ const {FaultProxy, FAULTS} = require('./fault_proxy');
 const {connection_string} = require('./azurite');
 const {seed_of_run} = require('./wait');
 
-// Of 1000 requests, by each kind of fault.
+// Number of 1000 requests to which each kind of fault happens.
 const SHARE = Math.round(100 / FAULTS.length);
 
 class AzsimStore extends ClockedStore {

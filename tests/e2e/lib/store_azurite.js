@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The front end on Azurite: the official SDKs create tables and entities, put
-// messages and read the ledger; the worker comes through the proxy. Entities
-// are read back raw, because the SDK takes Double 1.0 for Int32.
+// messages and read the ledger; the worker's requests pass through the proxy.
+// Entities are read as raw JSON, because the SDK reads Double 1.0 as Int32.
 'use strict';
 
 require('./node18');
@@ -19,8 +19,8 @@ const {each, sleep} = require('./wait');
 
 const BATCH_BYTES = 3 * 1024 * 1024;
 
-// A connection for each request: on one that the service has just closed for
-// being idle, the SDK's request would end in an error.
+// Each request gets a new connection: on a connection that the service has just
+// closed because it was idle, the SDK's request would fail.
 const CONNECTIONS = {
   position: 'perCall', policy: {
     name: 'connections', sendRequest(request, next) {
@@ -46,7 +46,8 @@ class AzuriteStore {
     this.proxy.stop();
   }
 
-  // stores: what a configuration says of it. Secrets go by environment.
+  // stores: returns `stores:` of a configuration. The secrets are in the
+  // environment.
   stores() {
     return {main: {azure: {connection_string: '${STORAGE}'}}};
   }
@@ -58,7 +59,7 @@ class AzuriteStore {
     };
   }
 
-  // front: the store as a front end sees it through the SDKs: this one.
+  // front: returns the store as a front end sees it through the SDKs: this one.
   async front() {
     return this;
   }
@@ -67,7 +68,7 @@ class AzuriteStore {
     await this.client(table).createTable();
   }
 
-  // insert: many entities by transactions, several at a time.
+  // insert: stores many entities in transactions, several at a time.
   async insert(table, entities) {
     const client = this.client(table);
     await each(transactions(entities), 4, async (batch) => {
@@ -78,7 +79,7 @@ class AzuriteStore {
     });
   }
 
-  // try_insert: true when it was stored, false when one was there.
+  // try_insert: true if the entity was stored; false if it exists already.
   async try_insert(table, entity) {
     try {
       await this.client(table).createEntity(for_sdk(entity));
@@ -93,8 +94,8 @@ class AzuriteStore {
     await this.client(table).upsertEntity(for_sdk(entity), 'Replace');
   }
 
-  // read: all entities of a table, or those that a filter lets through, from
-  // the raw answers; [] without a table.
+  // read: returns all entities of a table, or those that match the filter, from
+  // the raw responses; [] if there is no table.
   async read(table, filter) {
     const entities = [];
     const chosen = filter ? `&$filter=${encodeURIComponent(filter)}` : '';
@@ -113,8 +114,8 @@ class AzuriteStore {
     return entities;
   }
 
-  // enqueue: a JSON message as a front end puts it, plain or base64; returns
-  // the id of its run.
+  // enqueue: puts a JSON message as a front end does, plain or in base64;
+  // returns the id of its run.
   async enqueue(job, args, {queue = 'tableward', id, at, base64} = {}) {
     const body = JSON.stringify({job, args, id, at});
     const sent = await this.put(queue,
@@ -122,14 +123,14 @@ class AzuriteStore {
     return id || sent;
   }
 
-  // put: any text as a message; returns the message's id.
+  // put: puts any text as a message; returns the id of the message.
   async put(queue, text) {
     const client = this.queue_client(queue);
     await client.createIfNotExists();
     return (await client.sendMessage(text)).messageId;
   }
 
-  // peek: the bodies of up to 32 visible messages, by message id.
+  // peek: returns the bodies of up to 32 visible messages.
   async peek(queue) {
     const client = this.queue_client(queue);
     if (!(await client.exists())) return [];
@@ -138,7 +139,8 @@ class AzuriteStore {
     return peekedMessageItems.map((m) => m.messageText);
   }
 
-  // runs: the ledger as a front end sees it, through the SDK.
+  // runs: returns the runs in the ledger as a front end reads them, through the
+  // SDK.
   async runs() {
     const runs = [];
     try {
@@ -151,7 +153,7 @@ class AzuriteStore {
     return runs;
   }
 
-  // client: the SDK's own, for one table.
+  // client: returns the SDK's client of a table.
   client(name) {
     return new TableClient(
         `http://127.0.0.1:${this.azurite.table_port}/${this.account}`, name,
@@ -165,7 +167,7 @@ class AzuriteStore {
         new StorageSharedKeyCredential(this.account, this.azurite.key));
   }
 
-  // What the service cannot answer just now is asked again, as the SDKs do.
+  // Repeats a request that was answered 5xx, as the SDKs do.
   async #answer(table, options) {
     for (let left = 4; ; left--) {
       const answer = await this.#get(table, options);
@@ -193,13 +195,13 @@ class AzuriteStore {
   }
 }
 
-// numbers: 64-bit integers as plain numbers; the ledger's are small.
+// numbers: converts 64-bit integers to numbers; those of the ledger are small.
 function numbers(run) {
   return Object.fromEntries(Object.entries(run).map(
       ([name, v]) => [name, typeof v === 'bigint' ? Number(v) : v]));
 }
 
-// for_sdk: an entity of the model as the SDK wants it.
+// for_sdk: converts an entity of the model to the form that the SDK needs.
 function for_sdk(entity) {
   const sdk = {partitionKey: entity.PartitionKey, rowKey: entity.RowKey};
   for (const [name, value] of Object.entries(entity)) {
@@ -211,7 +213,8 @@ function for_sdk(entity) {
   return sdk;
 }
 
-// transactions: entities cut into batches of one partition, 100 and 3 MiB.
+// transactions: splits entities into batches of one partition, at most 100
+// entities and 3 MiB.
 function transactions(entities) {
   const open = new Map(), batches = [];
   for (const entity of entities) {

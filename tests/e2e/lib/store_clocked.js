@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The front end on an azsim whose clock a test moves on: what has to wait until
-// a late write cannot land any more need not be waited for. Without faults; the
-// worker comes through the proxy.
+// The front end on an azsim whose clock a test moves forward, so that a test
+// need not wait until a late write can no longer arrive. It has no faults; the
+// worker's requests pass through the proxy.
 'use strict';
 
 const http = require('http');
@@ -19,7 +19,7 @@ class ClockedStore extends AzuriteStore {
     return store;
   }
 
-  // start: its azsim.
+  // start: starts its azsim.
   async start(options, keepAlive = false) {
     this.azurite = await Azsim.start(beside('azsim'), options);
     this.account = this.azurite.account();
@@ -32,8 +32,8 @@ class ClockedStore extends AzuriteStore {
     this.azurite.stop();
   }
 
-  // hurrying: what `work` returns; whenever a run waits meanwhile until some
-  // time, that time comes, once.
+  // hurrying: returns the result of `work`. Whenever a run waits for a time
+  // meanwhile (ResumesAt), moves the clock past it, once for each time.
   async hurrying(work) {
     const come = new Set();
     let over = false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The front end on the embedded store: the program's own import, export and
-// enqueue stand for it, and what they say is judged; or, where a suite asks for
-// it, the SDKs, by an azsim that has the same file open.
+// The front end on the embedded store: it uses the program's import, export and
+// enqueue, whose results are judged too; or, if a suite asks for it, the SDKs
+// with an azsim that has opened the same file.
 'use strict';
 
 const http = require('http');
@@ -24,7 +24,7 @@ class EmbeddedStore {
     if (this.azsim) this.azsim.stop();
   }
 
-  // attach: the program whose commands it uses, once it is configured.
+  // attach: sets the program whose commands it uses, after it was configured.
   attach(program, options) {
     this.program = program;
     this.options = options;
@@ -38,8 +38,8 @@ class EmbeddedStore {
     return {};
   }
 
-  // front: the store as a front end sees it through the SDKs, in a process of
-  // its own. Once; it knows these tables, which exist.
+  // front: returns the store as a front end sees it through the SDKs, with its
+  // own azsim process. Call it once; tables: those that exist.
   async front(tables) {
     const front = new AzuriteStore();
     this.azsim = front.azurite = await Azsim.start(
@@ -59,7 +59,7 @@ class EmbeddedStore {
         {input: entities.map((e) => JSON.stringify(e) + '\n').join('')});
   }
 
-  // try_insert: import fails on an entity that is there already.
+  // try_insert: false if the entity exists already.
   async try_insert(table, entity) {
     const {code} = await this.program.run(
         [...this.options, 'import', table, '-', '--on-conflict', 'fail'],
@@ -84,7 +84,8 @@ class EmbeddedStore {
     return out.trim();
   }
 
-  // runs: the ledger, from export; empty before anything has been enqueued.
+  // runs: the runs in the ledger, from export; empty before anything was
+  // enqueued.
   async runs() {
     const {code, out} =
         await this.program.run([...this.options, 'export', LEDGER, '-']);
@@ -100,7 +101,7 @@ class EmbeddedStore {
   }
 }
 
-// numbers: the properties of a run with plain JavaScript numbers.
+// numbers: returns the run with JavaScript numbers as values.
 function numbers(run) {
   const plain = {};
   for (const [name, value] of Object.entries(run))

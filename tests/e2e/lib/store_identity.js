@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// An Azurite that serves https and takes access tokens. The worker comes as an
-// identity, by https; the front end by its key, through ports of plain http.
+// An Azurite that serves https and accepts access tokens. The worker uses an
+// identity and https; the front end uses the account key and plain http,
+// through forwarding ports.
 'use strict';
 
 const {execFileSync} = require('child_process');
@@ -60,13 +61,14 @@ class IdentityStore extends AzuriteStore {
     return {
       IDENTITY: kind === 'workload' ? 'workload' : 'managed',
       SSL_CERT_FILE: this.tls.cert, ...this.tokens.env(kind, this.file),
-      // IMDS must not be asked for by way of a proxy.
+      // Requests to IMDS must not go through a proxy.
       ...(kind === 'workload' ? {} : {http_proxy: 'http://127.0.0.1:9'}),
     };
   }
 }
 
-// certificate: {cert, key}, files of one for 127.0.0.1 that signs itself.
+// certificate: creates a self-signed certificate for 127.0.0.1; returns its
+// files {cert, key}.
 function certificate(folder) {
   const tls = {
     cert: path.join(folder, 'cert.pem'), key: path.join(folder, 'key.pem'),
@@ -78,7 +80,8 @@ function certificate(folder) {
   return tls;
 }
 
-// forward: a server of plain http before one of https.
+// forward: starts a server of plain http that forwards to the https server at
+// `port`.
 function forward(port) {
   const server = http.createServer((incoming, outgoing) => {
     const request = https.request({

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The front end on an azsim with the limits that Azure publishes, for what
-// takes long or is much: the worker has a pair of ports of its own, which the
-// log knows it by, and nothing stands between. What is put there is imported.
+// The front end on an azsim with Azure's published limits, for scenarios that
+// are long or large. The worker has its own pair of ports, by which azsim's log
+// knows its requests; no proxy stands between. Entities are stored with
+// `import`.
 'use strict';
 
 const {connection_string} = require('./azurite');
@@ -21,7 +22,7 @@ class LimitedStore extends ClockedStore {
     return store;
   }
 
-  // attach: the program whose import it uses, once it is configured.
+  // attach: sets the program whose import it uses, after it was configured.
   attach(program, options) {
     this.program = program;
     this.options = options;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// A suite: one store, one configuration, one or a few workers, and several
-// named scenarios that share them. A scenario owns the entities it seeds;
-// after the worker has drained the queue every table is compared with the
-// model, and what is wrong is laid at the door of the scenario that owns it.
+// A suite: one store, one configuration, one or several workers, and several
+// named scenarios that share them. A scenario owns the entities that it stores.
+// After the worker has drained the queue, every table is compared with the
+// model, and a difference is reported for the scenario that owns the entity.
 'use strict';
 
 const assert = require('assert');
@@ -31,8 +31,8 @@ class Suite {
     this.scenarios = [];
   }
 
-  // open: write the configuration and create the tables, empty. jobs: those
-  // of the configuration, or what makes them for the store.
+  // open: writes the configuration and creates the tables, empty. jobs: the map
+  // of the configuration, or a function that makes it for a store.
   async open({jobs, worker = {}, tables = [], env = {}}) {
     this.folder = fs.mkdtempSync(path.join(this.bench.work, 'suite-'));
     this.store = await this.Store.open(this.bench.azurite);
@@ -58,30 +58,32 @@ class Suite {
       fs.rmSync(this.folder, {recursive: true, force: true});
   }
 
-  // another: a suite like this one with a store of its own, not yet open.
+  // another: returns a suite like this one with its own store, not yet open.
   another() {
     return new Suite(this.name, this.Store, this.bench, this.report);
   }
 
-  // scenario: {seed(s), ask(s), during(s, worker), expect(s)}, each optional;
-  // seed puts entities (s.put), ask enqueues, during acts while the worker is
-  // under way, expect changes the model and judges the ledger.
+  // scenario: adds a scenario with the steps {seed(s), ask(s), during(s,
+  // worker), expect(s)}, each optional: seed adds entities (s.put), ask
+  // enqueues runs, during acts while the worker runs, expect changes the model
+  // and judges the ledger.
   scenario(name, steps) {
     this.scenarios.push({name, ...steps});
   }
 
-  // put: an entity that is to be stored before the worker starts.
+  // put: adds entities that will be stored before the worker starts.
   put(table, ...entities) {
     for (const entity of entities) this.own(table, entity);
   }
 
-  // own: put an entity into the model, in the name of the current scenario.
+  // own: adds an entity to the model, owned by the current scenario.
   own(table, entity) {
     this.model.put(table, entity, this.current);
     this.owners.set(`${table}${key(entity)}`, this.current);
   }
 
-  // store_now: store an entity and put it into the model, while things run.
+  // store_now: stores entities and adds them to the model, while the worker
+  // runs.
   async store_now(scenario, table, ...entities) {
     await this.store.insert(table, entities);
     for (const entity of entities) {
@@ -90,20 +92,21 @@ class Suite {
     }
   }
 
-  // store_model: all that the model has.
+  // store_model: stores all entities of the model.
   async store_model() {
     for (const [table, entities] of this.model.tables)
       await this.store.insert(
           table, [...entities.values()].map((e) => e.entity));
   }
 
-  // worker: start one; `--drain` unless told otherwise.
+  // worker: starts a worker; with `--drain` unless `args` are given.
   worker(args = ['--drain']) {
     return this.start(['--log-level', 'debug', 'worker', ...args]);
   }
 
-  // start, command, ok: a command of the suite's configuration: that goes on;
-  // that ends; that ends with 0.
+  // start, command, ok: run the program with the suite's configuration. start:
+  // does not wait for its end; command: waits; ok: throws unless it ends with
+  // 0.
   start(args) {
     return this.program.start(
         [...this.options, ...args], {env: this.environment});
@@ -119,49 +122,49 @@ class Suite {
         {env: this.environment, ...options});
   }
 
-  // drain: a worker until there is nothing left to do, or another command to
-  // its end: an error that shows what it said unless it ends with that code.
+  // drain: waits until a worker, or another started command, has ended; throws,
+  // with the end of its log, unless its exit code is `code`.
   async drain(worker = this.worker(), code = 0, limit_ms = DRAINED_MS) {
     const end = await this.program.end(worker, limit_ms);
     assert.strictEqual(end.code, code, tail(worker.log));
   }
 
-  // stop: a worker ends in order when it is told to.
+  // stop: sends SIGTERM to a worker, which must end with exit code 0.
   async stop(worker, limit_ms = STOPPED_MS) {
     worker.kill('SIGTERM');
     await this.drain(worker, 0, limit_ms);
   }
 
-  // kill: a worker, as a machine that is gone does.
+  // kill: kills a worker, as if its machine was lost.
   async kill(worker) {
     worker.kill('SIGKILL');
     return await this.program.end(worker);
   }
 
-  // said: waits until the worker's log says that; what was found.
+  // said: waits until the worker's log matches the pattern; returns the match.
   said(worker, pattern, limit_ms) {
     return until(`the worker says ${pattern}`, () => pattern.exec(worker.log),
         limit_ms, () => worker.over && assert.fail(
             `the worker has ended:\n${tail(worker.log)}`));
   }
 
-  // run_of: the ledger's entity of one run.
+  // run_of: returns the ledger's entity of a run.
   async run_of(id) {
     return (await this.store.runs()).find((run) => run.Id === id);
   }
 
-  // state: wait until the run has one of these states.
+  // state: waits until the run has one of these states; returns its entity.
   async state(id, states, worker) {
     return await until(`run ${id} is ${states.join(' or ')}`, async () => {
-      await sleep(100); // many wait at once, and each reads the whole ledger
+      await sleep(100); // many wait at once; each reads the whole ledger
       const run = await this.run_of(id);
       return run && states.includes(run.State) && run;
     }, 60000, () => worker && worker.over && assert.fail(
         `the worker has ended:\n${tail(worker.log)}`));
   }
 
-  // play: seed everything, enqueue everything, let one worker drain the
-  // queues (exit_code: how it must end), then judge.
+  // play: runs the steps seed and ask of all scenarios, lets one worker drain
+  // the queues (exit_code: that with which it must end), then judges.
   async play({exit_code = 0, play_ms = DRAIN_LIMIT_MS} = {}) {
     const failed = new Map();
     const blame = (scenario, error) => failed.has(scenario) ||
@@ -186,7 +189,8 @@ class Suite {
     this.scenarios = [];
   }
 
-  // judge: one scenario that does all by itself.
+  // judge: runs `work`, a scenario that does all its steps itself, and reports
+  // it.
   async judge(name, work) {
     let failure;
     try {
@@ -197,12 +201,12 @@ class Suite {
     this.report(this, name, failure);
   }
 
-  // holds: an error unless the table is made of these entities.
+  // holds: throws unless the table has exactly these entities.
   async holds(table, entities, more) {
     holds(table, entities, await this.store.read(table), more);
   }
 
-  // same: an error unless the tables hold exactly what the model says.
+  // same: throws unless the tables have exactly the entities of the model.
   async same() {
     const differences = await this.differences();
     assert.strictEqual(differences.slice(0, 3)
@@ -217,7 +221,8 @@ class Suite {
     return all;
   }
 
-  // ended: an error unless the run has this state (and reason).
+  // ended: throws unless the run has this state and its error matches `reason`;
+  // returns its entity.
   async ended(id, state, reason) {
     const run = await this.run_of(id);
     assert.ok(run, `run ${id} is not in the ledger`);

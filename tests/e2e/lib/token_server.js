@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// A token server as Azure's: the metadata service of a machine, that of an app,
-// and the authority to which a workload shows the token of its cluster. Its
-// tokens are what Azurite takes with `--oauth basic`: audience, issuer and
-// times count, the signature does not.
+// A token server that acts as Azure's: as the metadata service of a machine
+// (IMDS), as that of an app, and as the authority that exchanges a cluster's
+// token for the access token of a workload. Azurite accepts its tokens with
+// `--oauth basic`, which checks audience, issuer and times, but not the
+// signature.
 'use strict';
 
 const crypto = require('crypto');
@@ -14,12 +15,12 @@ const TENANT = '66666666-7777-8888-9999-000000000000';
 const RESOURCE = 'https://storage.azure.com/';
 
 class TokenServer {
-  lives_s = 3600;       // of the tokens that it gives from now on
-  promises_s = undefined; // what it says of their life; undefined: the truth
+  lives_s = 3600;       // lifetime of the tokens that it issues from now on
+  promises_s = undefined; // the lifetime that it states; undefined: lives_s
   down = false;         // it answers 503
   refuses = false;      // it answers 400
-  silent = false;       // it takes requests and never answers
-  tokens = [];          // all that it gave
+  silent = false;       // it accepts requests and never responds
+  tokens = [];          // all tokens that it has issued
   asked = 0;            // requests, served or not
   header = `header-${crypto.randomUUID()}`;
   assertion = `assertion.${crypto.randomBytes(60).toString('base64url')}`;
@@ -44,13 +45,13 @@ class TokenServer {
     this.http.closeAllConnections();
   }
 
-  // secrets: what no log may show.
+  // secrets: returns the texts that no log may show.
   secrets() {
     return [...this.tokens, this.header, this.assertion];
   }
 
-  // env: the environment in which an identity of this kind finds it. file:
-  // where the token of the cluster is.
+  // env: returns the environment variables by which an identity of this kind
+  // finds the server. file: the file with the cluster's token.
   env(kind, file) {
     return {
       machine: {AZURE_POD_IDENTITY_AUTHORITY_HOST: this.origin},
@@ -80,7 +81,7 @@ class TokenServer {
     say(200, this.#token(request.method === 'POST'));
   }
 
-  // Is it asked as the documentation says?
+  // True if the request is as Azure's documentation requires.
   #knows(request, body) {
     const url = new URL(request.url, this.origin), {headers} = request;
     const asks = url.searchParams.get('resource') === RESOURCE;
@@ -104,7 +105,8 @@ class TokenServer {
     }
   }
 
-  // Numbers are texts from a metadata service, and numbers from an authority.
+  // Returns a token response. A metadata service sends numbers as strings, an
+  // authority as numbers.
   #token(authority) {
     const now_s = Math.ceil(Date.now() / 1000);
     const part = (value) =>

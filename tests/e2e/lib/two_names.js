@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// A configuration that gives one store two names, as users may write it.
+// A configuration in which one store has two names, as users may write it.
 'use strict';
 
 const fs = require('fs');
 const path = require('path');
 const {connection_string} = require('./azurite');
 
-// two_names: options of a configuration with these jobs in which `main` and
-// `other` are one store: one account by two host names, or one file by two
-// paths.
+// two_names: writes a configuration with these jobs in which `main` and `other`
+// are the same store: one account by two host names, or one file by two paths.
+// Returns the options of the command.
 function two_names(suite, jobs) {
   const {store, folder, configuration} = suite;
   const link = path.join(folder, 'beside.db');

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The upgrades that the scenarios share, and, said plainly, what each makes of
-// an entity.
+// Upgrade jobs that several scenarios use, and what each makes of an entity,
+// written separately from the product.
 'use strict';
 
 const PARTITIONS = 40;
@@ -24,7 +24,7 @@ const steps_to_2 = [
   step('remove', 'Legacy'),
 ];
 
-// Constants of all eight types, and what needs the steps before it.
+// Constants of all eight types, and steps that need the steps before them.
 const steps_to_3 = [
   step('rename', 'Body', {to: 'Content'}),
   step('retype', 'Views', {to: 'Edm.String', to_property: 'ViewsText'}),
@@ -42,12 +42,13 @@ const steps_to_3 = [
   step('remove', 'Checked'),
 ];
 
-// document: of one version, whose steps these are.
+// document: returns `version` and `versions` of a job with one version, 2, and
+// these steps.
 const document = (steps) => ({
   version: {property: 'SchemaVersion', absent: 1}, versions: [{to: 2, steps}],
 });
 
-// upgrade: a job for the blogs of a table, to version 2 or to 3.
+// upgrade: returns a job that upgrades the blogs of a table to version 2 or 3.
 const upgrade = (table, to, more = {}) => ({
   kind: 'schema-upgrade', table, filter: "EntityType eq 'Blog'",
   version: {property: 'SchemaVersion', absent: 1},
@@ -58,27 +59,27 @@ const upgrade = (table, to, more = {}) => ({
 
 // ---- entities ----
 
-// two: two digits.
+// two: formats n with two digits.
 const two = (n) => String(n).padStart(2, '0');
 
-// moment: a time with seven digits that the n-th has alone.
+// moment: returns a time with seven decimals, different for each n.
 const moment = (n) => `20${two(n % 30)}-${two(n % 12 + 1)}-${two(n % 28 + 1)}` +
     `T${two(n % 24)}:${two(n % 60)}:07.${1000000 + n % 1000000}`.slice(0, -1) +
     `${n % 9 + 1}Z`;
 
-// guid: in lower case, as the service writes it.
+// guid: returns a GUID in lower case, as the service writes it.
 const guid = (n) => `${n.toString(16).padStart(8, '0')}` +
     '-213d-42c9-9a79-3e9149a57833';
 
-// partition: one of forty.
+// partition: returns one of forty PartitionKeys.
 const partition = (n) => `p${two(n % PARTITIONS)}`;
 
-// keys: of the n-th entity.
+// keys: returns the keys of the n-th entity.
 const keys = (n) => ({
   PartitionKey: partition(n), RowKey: String(n).padStart(6, '0'),
 });
 
-// blog: the n-th as version 1 has it, but for the version itself.
+// blog: returns the n-th blog as of version 1, without the version property.
 const blog = (n) => ({
   ...keys(n), EntityType: 'Blog', Title: `On BLOG ${n} ÄÖ ☃`,
   Text: `text ${n} "q" \\ \u{1F600}`, Rating: n % 11 - 5,
@@ -96,7 +97,7 @@ const blog = (n) => ({
 const with_version = (entity, version) =>
     ({...entity, SchemaVersion: version});
 
-// to_2: what the steps of version 2 make of a blog.
+// to_2: applies the steps of version 2 to a blog.
 function to_2(entity) {
   const {Text, Legacy, 'SchemaVersion@odata.type': _, ...kept} = entity;
   const lower = (text) => text.replace(/[A-Z]/g, (c) => c.toLowerCase());
@@ -109,7 +110,7 @@ function to_2(entity) {
   };
 }
 
-// to_3: what the steps of version 3 make of one at version 2.
+// to_3: applies the steps of version 3 to a blog at version 2.
 function to_3(entity) {
   const {
     Body, Checked, Views, 'Views@odata.type': _, CreatedOn,
@@ -126,7 +127,7 @@ function to_3(entity) {
   };
 }
 
-// What is in a table: [which version it is at, the n-th such blog].
+// The entities of a table: `at` is the version, make(n) makes the n-th blog.
 const VERSIONS = [
   {at: 1, make: (n) => blog(n)},
   {at: 1, make: (n) => with_version(blog(n), 1)},
@@ -138,7 +139,8 @@ const VERSIONS = [
   {at: 'other', make: (n) => with_version(blog(n), '1')},
 ];
 
-// mixed: the n-th entity of a table of all versions, and of other kinds.
+// mixed: returns the n-th entity of a table with all versions and other kinds,
+// and its version.
 function mixed(n) {
   const {at, make} =
       VERSIONS[(n + Math.floor(n / PARTITIONS)) % VERSIONS.length];
@@ -150,7 +152,7 @@ function mixed(n) {
   return {at: 'other', entity: untyped};
 }
 
-// raised: what the whole document makes of a mixed one.
+// raised: applies all versions of the job to an entity of mixed().
 function raised({at, entity}) {
   const second = at === 1 ? to_2(entity) : entity;
   return at === 1 || at === 2 ? to_3(second) : second;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
-// Waiting for conditions, never for a time; and doing a few things at once.
+// Helpers to wait for conditions, and to do several things at a time.
 'use strict';
 
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
-// block: wait, and let nothing else of this process run meanwhile.
+// block: waits, while nothing else in this process runs.
 const block = (ms) =>
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 
-// until: the first truthy answer of condition(); an error that names `what`
-// when there is none within limit_ms. `alive`, when given, may throw to end
-// the wait early (a worker that has died).
+// until: returns the first truthy result of condition(); throws, with `what` in
+// the message, if there is none within limit_ms. `alive` (optional) may throw
+// to end the wait early, such as when a worker has died.
 async function until(what, condition, limit_ms = 60000, alive = () => {}) {
   const deadline = Date.now() + limit_ms;
   for (;;) {
@@ -23,7 +23,7 @@ async function until(what, condition, limit_ms = 60000, alive = () => {}) {
   }
 }
 
-// within: promise, or an error after limit_ms.
+// within: awaits `promise`; throws after limit_ms.
 async function within(what, promise, limit_ms) {
   let timer;
   const late = new Promise((_, reject) => {
@@ -38,7 +38,7 @@ async function within(what, promise, limit_ms) {
   }
 }
 
-// each: work(item) for all items, `width` at a time.
+// each: calls work(item) for all items, `width` at a time.
 async function each(items, width, work) {
   const queue = [...items];
   const hand = async () => {
@@ -47,10 +47,11 @@ async function each(items, width, work) {
   await Promise.all(Array.from({length: width}, hand));
 }
 
-// seed_of_run: E2E_SEED replays what was drawn; another one each time without.
+// seed_of_run: returns E2E_SEED, to repeat an earlier run, or a new seed.
 const seed_of_run = () => Number(process.env.E2E_SEED || Date.now() % 1e6);
 
-// random: a generator of integers 0..n-1 that a seed replays (mulberry32).
+// random: returns a generator of integers 0..n-1 that depends only on the seed
+// (mulberry32).
 function random(seed) {
   let state = seed >>> 0;
   return (n) => {
