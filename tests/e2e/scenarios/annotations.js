@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Entities that the JavaScript SDK read, changed and wrote back: it stores the
-// annotation odata.metadata as a property, and Azurite's answer to a GET of one
-// entity then has that name twice.
+// Entities that the JavaScript SDK has read, changed and written back: it
+// stores the annotation odata.metadata as a property, and Azurite's response to
+// a GET of one entity then has this name twice.
 'use strict';
 
 const assert = require('assert');
@@ -10,7 +10,8 @@ const {list} = require('../lib/model');
 
 const COUNT = 120;
 
-// write_back: as an application does it: read the entity, change it, write it.
+// write_back: reads an entity, changes it and writes it, as an application
+// does.
 async function write_back(client, partitionKey, rowKey) {
   const entity = await client.getEntity(partitionKey, rowKey);
   await client.updateEntity({...entity, Seen: true}, 'Replace',
@@ -73,7 +74,8 @@ async function upgrade(suite) {
   });
 }
 
-// raw_get: the answer's text, which the SDK's JSON.parse would hide.
+// raw_get: returns the text of the response; the SDK's JSON.parse would hide
+// the second name.
 async function raw_get(client, partitionKey, rowKey) {
   let text;
   await client.getEntity(partitionKey, rowKey, {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What writers that never rest cost a job of much: its time beside them against
-// its time alone, in one run, and none of their writes.
+// What continuous writers cost a large job: the time of a run beside them
+// against its time alone. None of their writes may be lost.
 'use strict';
 
 const assert = require('assert');
@@ -11,9 +11,9 @@ const {document, step, typed} = require('../lib/upgrades');
 const {sleep} = require('../lib/wait');
 
 const SIZE = Number(process.env.E2E_SIZE || 100000);
-const WRITERS = 4, RATE = 50; // of all of them together
+const WRITERS = 4, RATE = 50; // writes a second of all writers together
 const TIMES = 2;
-const MARGIN_MS = 6000; // by which a service's clocks may differ
+const MARGIN_MS = 6000; // by how much the clocks of a service may differ
 
 const pad = (n) => String(n).padStart(7, '0');
 
@@ -22,7 +22,7 @@ const post = (number, value) => ({
   Month: number % 12, Title: `Post ${number} é`, Rating: String(number % 10),
 });
 
-// The jobs, and what each makes of a post, in which table.
+// The jobs, the entity that each makes of a post, and the table of this entity.
 const KINDS = {
   copy: {
     job: (table) => ({
@@ -52,7 +52,7 @@ const seconds = ({StartedAt, FinishedAt}) =>
     (new Date(FinishedAt) - new Date(StartedAt)) / 1000;
 
 // Goal: beside SDK writers a job takes at most twice as long as alone, and each
-// write that was acknowledged is there; after a last run, all is as it should be.
+// acknowledged write is stored; after a last run there is no difference.
 const beside = (kind) => async (suite) => {
   const {job, into, make} = KINDS[kind];
   await suite.open({

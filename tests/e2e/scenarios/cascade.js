@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The main job on all stores: channels of every size and of awkward names and
-// shapes, and what stands beside them, which nobody may touch.
+// The main job on all stores: channels of every size, with awkward names and
+// shapes, and entities beside them that must not be changed.
 'use strict';
 
 const assert = require('assert');
@@ -10,10 +10,11 @@ const jobs = require('../lib/jobs');
 const {counts_cascade} = require('../lib/runs');
 
 const BOTH = ['azurite', 'embedded'];
-const ALL = [...BOTH, 'azsim']; // where one connection in ten breaks
+const ALL = [...BOTH, 'azsim']; // azsim: one connection in ten breaks
 
-// Goal: page and batch limits (100, 1,000) are no special places: below, at
-// and above each, all blogs go, and the ledger counts them exactly.
+// Goal: the limits of batches (100) and pages (1,000) make no difference: with
+// one less, as many and one more, all blogs are deleted, and the ledger counts
+// them exactly.
 async function sizes(suite) {
   await jobs.open_flat(suite, {visibility_timeout: '60s'});
   for (const count of [0, 1, 99, 100, 101, 1000, 1001, 12000]) {
@@ -56,8 +57,9 @@ function every_type(partition_key, row_key) {
   };
 }
 
-// Names that break what is glued rather than quoted or encoded. Each stands
-// beside `near`, a name that careless code would take for it, and that stays.
+// Names that break texts into which they are inserted without quotes or
+// encoding. Beside each there is a channel named `near`, which careless code
+// would take for it, and which must remain.
 const NAMES = [
   {name: "O'Brien ''s", near: "O'Brien 's"},
   {name: "'", near: "''"},
@@ -83,8 +85,9 @@ const NAMES = [
   {name: 'null', near: 'NULL'},
 ];
 
-// Goal: a name is a value everywhere, in URLs, filters, batches, messages, XML
-// and the ledger: exactly that channel goes, and its near one stays.
+// Goal: a name is only a value everywhere: in URLs, filters, batches, messages,
+// XML and the ledger. Exactly this channel is deleted, and the one named `near`
+// remains.
 async function names(suite) {
   await jobs.open_deep(suite, {visibility_timeout: '60s'});
   for (const {name, near} of NAMES)
@@ -100,8 +103,8 @@ async function names(suite) {
   await suite.play();
 }
 
-// Goal: a prefix alone does not make a child: with Foot gone, Foot_, Foot_ball
-// and Football are whole, and the other way round.
+// Goal: a common prefix does not make an entity a child: when Foot is deleted,
+// Foot_, Foot_ball and Football remain whole, and the other way round.
 async function prefixes(suite) {
   const all = ['Foot', 'Foot_', 'Foot_ball', 'Foot_ball_1', 'Football', 'foot'];
   const go = ['Foot', 'Foot_ball'];
@@ -119,8 +122,8 @@ async function prefixes(suite) {
   await suite.play();
 }
 
-// Shapes: empty RowKeys, large entities, one table for all, row_key rules,
-// grandchildren at the limits, archive and refuse_above.
+// Shapes: empty RowKeys, large entities, one table for parents and children,
+// rules by row_key, grandchildren at the limits, archive and refuse_above.
 async function shapes(suite) {
   const one_table = {
     ...jobs.flat,
@@ -145,7 +148,7 @@ async function shapes(suite) {
     tables: [...jobs.deep_tables, 'One'],
     worker: {visibility_timeout: '60s'},
   });
-  // gone: the steps of one cascade of `name`, all of it gone after.
+  // gone: returns the steps of a scenario that deletes all of `name`.
   const gone = (name, job, seed, more = {}) => ({
     seed, ask: jobs.ask_for(name, job), expect: jobs.gone(name), ...more,
   });
@@ -174,7 +177,7 @@ async function shapes(suite) {
           s.put('Comments', jobs.comment('Grand', '000050', n));
       }));
 
-  // Goal: the parent is never its own child, though the rule matches it.
+  // Goal: the parent is never its own child, even if the rule matches it.
   suite.scenario('parent and children in one table', {
     seed(s) {
       for (const name of ['Home', 'Homes'])
@@ -189,8 +192,9 @@ async function shapes(suite) {
     },
   });
 
-  // Goal: rules by row_key, by row_key_prefix and by filter take what they
-  // name and leave the rest of the partition, which is no child by any rule.
+  // Goal: rules by row_key, by row_key_prefix and by filter find the entities
+  // that they describe; the rest of the partition, which no rule finds,
+  // remains.
   suite.scenario('children by row_key, prefix and filter', {
     seed(s) {
       s.put('Channels', jobs.channel('Some'));
@@ -212,8 +216,8 @@ async function shapes(suite) {
     },
   });
 
-  // Goal: what is deleted is on disk before, in import's format: importing
-  // the archive's files gives back exactly what the channel was.
+  // Goal: each entity is on disk, in the format of import, before it is
+  // deleted: the archive's files restore the channel exactly.
   suite.scenario('an archive that import makes whole again',
       gone('Kept', 'delete-kept', jobs.seed_family('Kept'), {
         async expect(s, self) {
@@ -238,8 +242,8 @@ async function shapes(suite) {
         },
       }));
 
-  // Goal: more than refuse_above fails before anything is written, and the
-  // worker exits 1 for it.
+  // Goal: a cascade of more than refuse_above fails before anything is written,
+  // and the worker then exits with 1.
   suite.scenario('more under a channel than refuse_above', {
     seed: jobs.seed_family('Many'),
     ask: jobs.ask_for('Many', 'delete-few'),

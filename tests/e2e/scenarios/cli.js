@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a person does by hand, and may get wrong on the command line, and a
-// store that cannot be used: with the exit code of product.md.
+// Commands that an operator types, also wrongly, and a store that cannot be
+// used: each has the exit code that product.md states.
 'use strict';
 
 const assert = require('assert');
@@ -27,7 +27,8 @@ async function usage(suite) {
       assert.match(log, pattern);
       assert.strictEqual(out, '');
     });
-  // Goal: run, without a queue, does what the worker does; once.
+  // Goal: `run` does without a queue what the worker does; repeated, it does
+  // nothing.
   await suite.judge('run deletes a channel, and says 0 when asked again',
       async () => {
         await jobs.store_channel(suite.store, 'Run', 150);
@@ -57,7 +58,7 @@ async function usage(suite) {
     await suite.store.insert('Channels', [jobs.channel('Held')]);
     const id = await suite.store.enqueue('delete-channel', {channel: 'Held'});
     const {code, log} = await suite.command(['cancel', id]);
-    // A message that no worker has seen yet may have no run to cancel.
+    // A message that no worker has received may have no run to cancel.
     if (suite.Store.name === 'embedded')
       assert.strictEqual(code, 0, log);
     else
@@ -69,8 +70,8 @@ async function usage(suite) {
   });
 }
 
-// Goal: a store that cannot be reached or refuses says so in a sentence with
-// what to check, exit 69, and no secret in it.
+// Goal: if a store cannot be reached or refuses, the program exits with 69 and
+// prints a sentence that says what to check, without a secret.
 async function unreachable(suite) {
   await suite.open({jobs: {'delete-channel': jobs.flat}, tables: ['Blogs']});
   const {azurite, account} = suite.store;
@@ -99,8 +100,8 @@ async function unreachable(suite) {
       });
 }
 
-// Goal: a folder that cannot be written is said with its name: a command ends
-// with 69, the worker stays and tries again.
+// Goal: a folder that cannot be written is named in the error: a command exits
+// with 69; the worker continues to try.
 async function unwritable(suite) {
   await suite.open({jobs: {'delete-channel': jobs.flat}});
   await suite.judge('a data directory that cannot be written', async () => {

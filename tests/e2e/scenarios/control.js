@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What an operator does to runs at work: a run of every kind is paused, resumed
-// and given another rate; a key is rotated under a worker. Each takes effect
-// within 10 s, and the tables end as without it.
+// What an operator does to running jobs: a run of every kind is paused, resumed
+// and given another rate; a key is rotated. Each takes effect within 10 s, and
+// the tables end as without it.
 'use strict';
 
 const assert = require('assert');
@@ -13,14 +13,14 @@ const {LEDGER} = require('../lib/proxy');
 const {each, sleep, until} = require('../lib/wait');
 const {list} = require('../lib/model');
 
-// Entities of each run.
+// Number of entities of each run.
 const MANY = 600;
 const FAST = 100000;
 const EFFECT_MS = 10000;
-// So many runs of each kind at once, and their rate (entities a second): a few
-// last 40 s, ten of each kind 120 s, because it takes a minute to pause them all.
-// With a visibility timeout of 60 s a lease is renewed every 5 s, which is when an
-// owner sees what was asked.
+// Number of concurrent runs of each kind, and their rate (entities a second):
+// FEW last 40 s; TEN, ten of each kind, 120 s, because it takes a minute to
+// pause them all. With a visibility timeout of 60 s a lease is renewed every 5
+// s, and the owner then sees what was asked.
 const FEW = {count: 1, rate: 15, worker: {}};
 const TEN = {
   count: 10, rate: 5, worker: {visibility_timeout: '60s', requests: 32},
@@ -30,7 +30,8 @@ const keys = list(MANY, (i) => String(i).padStart(4, '0'));
 const entities = (partition) => keys.map(
     (RowKey) => ({PartitionKey: partition, RowKey, Title: `On ${RowKey}`}));
 
-// jobs_of: one of each kind, on tables of its own whose names end with n.
+// jobs_of: returns a job of each kind, on its own tables, whose names end with
+// n.
 const jobs_of = (max_entities_per_second, n) => {
   const at = (job) => ({...job, max_entities_per_second});
   return {
@@ -63,7 +64,8 @@ const jobs_at = (rate, count) =>
 const tables_of = (count) =>
   numbers(count).flatMap((n) => TABLES.map((table) => `${table}${n}`));
 
-// seed: the tables, and a message for each job; the run's id is the job's name.
+// seed: fills the tables and enqueues a run of each job; the run's id is the
+// job's name.
 async function seed(suite, count) {
   for (const n of numbers(count)) {
     await suite.store.insert(`Channels${n}`, [channel('c')]);
@@ -77,24 +79,27 @@ async function seed(suite, count) {
   }
 }
 
-// done: what a run has done so far, as the ledger has it.
+// done: returns how many entities a run has deleted and written so far, by the
+// ledger.
 const done = (run) =>
   Number(run.EntitiesDeleted || 0) + Number(run.EntitiesWritten || 0);
 
-// has_begun: a move counts nothing before its first load is over.
+// has_begun: true if the run has done something. A move counts nothing before
+// its first load is complete.
 const has_begun = (run) => done(run) > 0 || run.Kind === 'move';
 
-// runs_of: these runs, and nothing else that the ledger's table has.
+// runs_of: returns these runs from the ledger.
 const runs_of = async (suite, ids) =>
   (await suite.store.runs()).filter((run) => ids.includes(run.Id));
 
 const kind_of = (run) => run.replace(/-\d+$/, '');
 
-// Delays: the longest of each kind, of one thing that was asked.
+// Delays: the longest delay of each kind of job, for one command.
 class Delays {
   longest = new Map();
 
-  // note: run did what was asked at `begun`; an error where it took too long.
+  // note: notes that the run has now done what was asked at `begun`; throws if
+  // it took too long.
   note(run, begun) {
     const ms = Date.now() - begun, kind = kind_of(run);
     this.longest.set(kind, Math.max(ms, this.longest.get(kind) || 0));
@@ -107,8 +112,8 @@ class Delays {
   }
 }
 
-// asked: a command is given for each run, as many at once as there are kinds; in
-// time it has one of `states`. Returns the runs in that state.
+// asked: gives a command for each run, several at a time, and waits until the
+// run has one of `states`; throws if it takes too long. Returns the runs.
 async function asked(suite, worker, command, runs, states) {
   const delays = new Delays(), found = [];
   await each(runs, Object.keys(jobs_of(0, 0)).length, async (run) => {
@@ -125,7 +130,8 @@ async function asked(suite, worker, command, runs, states) {
 const contents = async (suite, count) => JSON.stringify(
     await Promise.all(tables_of(count).map((t) => suite.store.read(t))));
 
-// pause_all: no run is done before it is paused, and a paused one writes nothing.
+// pause_all: pauses all runs. No run may have ended before it is paused, and a
+// paused run may write nothing.
 async function pause_all(suite, count, runs, worker) {
   const paused = await asked(suite, worker, 'pause', runs, ['paused']);
   const before = await contents(suite, count);
@@ -138,12 +144,13 @@ async function pause_all(suite, count, runs, worker) {
   assert.ok(await contents(suite, count) === before, 'a paused run writes');
 }
 
-// is_faster: has the run ended, or done more than the rate before allowed?
+// is_faster: true if the run has ended or has done more than the former rate
+// allows.
 const is_faster = (run, before, rate, ms) => run.State === 'succeeded' ||
     done(run) > done(before) + rate * (ms / 1000 + EFFECT_MS / 1000);
 
-// give_rate: every run has the new rate in time. Not a move that was paused within
-// a load: it waits 30 s until no late insert can come (A4).
+// give_rate: sets a new rate; each run must have it in time, except a move that
+// was paused within a load: it waits 30 s until no late insert can arrive (A4).
 async function give_rate(suite, {count, rate}, runs, worker) {
   const delays = new Delays();
   const before = new Map((await runs_of(suite, runs)).map((r) => [r.Id, r]));
@@ -176,7 +183,7 @@ async function all_is_done(suite, count, runs) {
     assert.strictEqual(run.Failures, 0, `${run.Id} has failed`);
 }
 
-// every_kind: so many runs of each kind are paused, resumed and given another
+// every_kind: `count` runs of each kind are paused, resumed and given another
 // rate.
 const every_kind = ({count, rate, worker: options}) => async (suite) => {
   const runs = Object.keys(jobs_at(rate, count));
@@ -200,8 +207,9 @@ const every_kind = ({count, rate, worker: options}) => async (suite) => {
   await suite.stop(worker);
 };
 
-// Goal: a key that was rotated holds runs; a new one in the file and SIGHUP let
-// them go on, and no run has failed for it.
+// Goal: while a rotated key is not known to the worker, its runs are held; once
+// the new key is in the file and SIGHUP was sent, they continue, and none has
+// failed.
 async function rotated(suite) {
   await suite.open({
     jobs: {purge: {kind: 'delete', table: 'Purged', store: 'cloud', all: true}},
@@ -239,8 +247,9 @@ async function rotated(suite) {
   await suite.stop(worker);
 }
 
-// Goal: the second key is written to the file and read again, then the first one
-// is regenerated: no run notices, neither one at work nor a later one.
+// Goal: the second key is written to the file and SIGHUP is sent; then the
+// first key is regenerated: no run is disturbed, neither a running one nor a
+// later one.
 async function rotated_ahead(suite) {
   await suite.open({
     jobs: {purge: {kind: 'delete', args: ['key'], table: 'Purged',
@@ -266,7 +275,7 @@ async function rotated_ahead(suite) {
   try {
     await suite.judge('no run notices a key that is rotated ahead', async () => {
       await suite.state('before', ['running'], worker);
-      // Twice: what the first reload replaced has runs, too.
+      // Twice: the configuration that the first reload replaced still has runs.
       for (let reloads = 1; reloads <= 2; reloads++) {
         fs.writeFileSync(file, reloads === 1 ? first + ';' : second);
         worker.kill('SIGHUP');
@@ -299,8 +308,9 @@ const READINGS = [
   ['status', 'first'], ['status', 'fir'], ['status', 'old-000'],
 ];
 
-// ended_like: run `first` and its ledger index row as a worker has written them, once more
-// for each id, at the same time three days before; as import takes them.
+// ended_like: copies run `first` and its ledger index row, as a worker has
+// written them, to each id, three days earlier at the same time of day, by
+// import.
 async function ended_like(suite, from, to) {
   const {out} = await suite.ok(['export', LEDGER, '-']);
   const model = out.split('\n').filter((line) => /[!"]first"/.test(line));
@@ -315,8 +325,9 @@ async function ended_like(suite, from, to) {
   await suite.ok(['import', LEDGER, '-'], {input: lines.join('')});
 }
 
-// table_requests: how many the work makes the worker's side send, by azsim's
-// journal. A worker asks its queues all the time.
+// table_requests: returns how many requests to tables the program sends during
+// `work`, by azsim's log. Requests to queues are not counted: a worker polls
+// all the time.
 async function table_requests(suite, work) {
   await suite.store.azurite.control({clear: true});
   await work();
@@ -324,7 +335,8 @@ async function table_requests(suite, work) {
     entry.worker === suite.store.worker && entry.service === 'table').length;
 }
 
-// costs: the requests of each reading, and of the dashboard's first page.
+// costs: returns the number of requests of each command in READINGS and of the
+// dashboard's first page.
 async function costs(suite, port) {
   const all = [];
   for (const args of READINGS)
@@ -341,8 +353,8 @@ async function costs(suite, port) {
   return all;
 }
 
-// Goal: what `status` and the dashboard cost does not grow with the runs that
-// ended before.
+// Goal: the number of requests of `status` and of the dashboard does not grow
+// with the number of ended runs.
 async function many_ended(suite) {
   await suite.open({
     jobs: {purge: {kind: 'delete', table: 'Purged', all: true}},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Copies: each source has its copy, and no copy is without its source, after
-// every run, whatever the application did before it and does meanwhile.
+// Copies: after every run each source has its copy and each copy has its
+// source, whatever the application did before the run or does meanwhile.
 'use strict';
 
 const assert = require('assert');
@@ -15,7 +15,8 @@ const {holds, list} = require('../lib/model');
 const PROVENANCE = 'TablewardSource';
 const pad = (n) => String(n).padStart(5, '0');
 
-// post: a source of many types; the month decides the PartitionKey of its copy.
+// post: returns a source with many types; the month decides the PartitionKey of
+// its copy.
 function post(n, month = 1 + n % 12, value = 0) {
   return {
     'PartitionKey': `blog${n % 7}`, 'RowKey': pad(n), 'Title': `Post ${n} é`,
@@ -29,7 +30,7 @@ function post(n, month = 1 + n % 12, value = 0) {
 
 const month_of = (entity) => entity.CreatedOn.slice(5, 7);
 
-// copy_of: what the job by-month makes of a source.
+// copy_of: returns the copy that the job by-month makes of a source.
 const copy_of = (entity) => ({
   ...entity, PartitionKey: `${entity.PartitionKey}_${month_of(entity)}`,
 });
@@ -40,7 +41,7 @@ const BY_MONTH = {
     partition_key: '{PartitionKey}_{month(CreatedOn):02}'},
 };
 
-// stripped: copies as the application sees them.
+// stripped: returns copies without TablewardSource.
 const stripped = (entities) => entities.map((entity) => {
   const copy = {...entity};
   delete copy[PROVENANCE];
@@ -57,7 +58,7 @@ async function open(suite, jobs) {
   return await suite.store.front(tables);
 }
 
-// Goal: a run makes each copy; a later one does what changed meanwhile: new,
+// Goal: a run makes each copy; a later run copies what changed meanwhile: new,
 // changed, deleted and re-keyed sources; and `verify` finds no difference.
 async function again(suite) {
   const front = await open(suite, {'by-month': BY_MONTH});
@@ -97,9 +98,8 @@ async function again(suite) {
       });
 }
 
-// Goal: what the application did to copies stays, and is reported: an edited
-// copy, a foreign entity at the key of a copy; a copy that was deleted is made
-// again.
+// Goal: what the application did to copies remains and is reported: an edited
+// copy, and a foreign entity at a copy key; a deleted copy is made again.
 async function copies(suite) {
   const front = await open(suite, {'by-month': BY_MONTH});
   const sources = list(60, (n) => post(n));
@@ -133,15 +133,15 @@ async function copies(suite) {
       });
 }
 
-// writer_of: one that writes posts from 10,000 times `share` on; the month of
-// each changes with its value.
+// writer_of: starts a writer of posts whose numbers begin at 10,000 times
+// `share`; the month of each post changes with its value.
 const writer_of = (front, seed, share) => new Steady(front.client('Posts'), {
   seed, rate: 25, in_flight: 1, first: 10000 * share,
   make: (number, value) => post(number, 1 + (number + value) % 12, value),
 }).start();
 
-// Goal: writers that never rest lose nothing and fail nothing; once they rest,
-// one more run leaves no difference.
+// Goal: no write of continuous writers is lost or fails; once they stop, one
+// more run leaves no difference.
 async function beside_writers(suite) {
   const front = await open(suite, {'by-month': BY_MONTH});
   const start = list(500, (n) => post(n));
@@ -159,7 +159,7 @@ async function beside_writers(suite) {
 }
 
 // Goal: the cut-over: a following copy keeps up with writers; `finish` ends it
-// with nothing behind, and closes the job.
+// with Behind 0 and closes the job.
 async function follow(suite) {
   const front = await open(suite,
       {'by-month': {...BY_MONTH, follow: true}});
@@ -185,7 +185,7 @@ async function follow(suite) {
 }
 
 // Goal: a copy of a table onto itself, under another name of its store, changes
-// no entity (loss 2 of moves; a copy would overwrite its sources).
+// no entity (loss 2 of moves; such a copy would overwrite its sources).
 async function names(suite) {
   const front = await open(suite, {});
   const sources = list(30, (n) => post(n));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A following copy beside writers for minutes: how far its copies are behind.
+// A following copy while writers write for minutes: how far the copies are
+// behind.
 'use strict';
 
 const assert = require('assert');
@@ -14,11 +15,12 @@ const RATE = 200;
 const BEHIND_MS = 10000;
 const FINISH_MS = 60000;
 const GIVEN_UP_MS = 60000;
-const MARGIN_MS = 6000; // by which a service's clocks may differ
+const MARGIN_MS = 6000; // by how much the clocks of a service may differ
 
 const pad = (n) => String(n).padStart(7, '0');
 
-// post: one in seven has another copy key with each of its values.
+// post: returns a source; one in seven has another copy key for each of its
+// values.
 const post = (number, value) => ({
   PartitionKey: `blog${number % 40}`, RowKey: pad(number), Value: value,
   Month: 1 + (number + (number % 7 === 0 ? value : 0)) % 12,
@@ -35,10 +37,10 @@ const BY_MONTH = {
   to: {table: 'PostsByMonth', partition_key: '{PartitionKey}_{Month:02}'},
 };
 
-// Asks, for one write after the other that was just acknowledged, how long it
-// takes until its copy tells of it, and how old CaughtUpTo is. Copies whose
-// source is gone are counted only: rounds that ask for newer sources cannot see
-// them.
+// Measures, for the latest acknowledged write, again and again, how long it
+// takes until its copy has the value; and how old CaughtUpTo is. Copies whose
+// source was deleted are only counted: rounds that ask for newer sources do not
+// see that a source is gone.
 class Lag {
   constructor(suite, writer, id) {
     Object.assign(this, {suite, writer, id,
@@ -68,7 +70,7 @@ class Lag {
     await Promise.all(looks);
   }
 
-  // One that is written again meanwhile tells nothing.
+  // A source that is written again meanwhile is not measured.
   async #shown({number, value, before, at}) {
     if (value === undefined) return await this.#gone(post(number, before));
     for (; Date.now() - at < GIVEN_UP_MS; await sleep(150)) {
@@ -102,7 +104,7 @@ class Lag {
   }
 }
 
-// said: the middle one and the most of some times, in seconds.
+// said: returns the median and the maximum of some times, in seconds.
 function said(times) {
   const sorted = [...times].sort((a, b) => a - b);
   const seconds = (ms) => (ms / 1000).toFixed(1);
@@ -112,8 +114,8 @@ function said(times) {
 
 
 
-// What sources that are deleted and get other keys leave behind is more than a
-// tenth in the end, and meant.
+// The copies whose sources were deleted or got another key are more than a
+// tenth in the end, so the message accepts deletes.
 async function enqueue(store) {
   const id = 'follow';
   await store.put('tableward',
@@ -121,8 +123,9 @@ async function enqueue(store) {
   return id;
 }
 
-// Goal: beside 200 writes a second for minutes no copy is more than 10 s behind
-// its source; `finish` ends the run, and then nothing differs.
+// Goal: while 200 entities a second are written for minutes, no copy is more
+// than 10 s behind its source; `finish` ends the run, and then there is no
+// difference.
 async function follow(suite) {
   await suite.open({
     jobs: {'by-month': BY_MONTH}, tables: ['Posts', 'PostsByMonth'],
@@ -134,7 +137,8 @@ async function follow(suite) {
   await suite.judge(`copies follow ${RATE} writes a second for ${SECONDS} s`,
       async () => {
         await store.insert('Posts', numbers.map((n) => post(n, 0)));
-        // Else the second round takes all that was imported for newer.
+        // Without this wait, the second round would read all imported entities
+        // as newer.
         await sleep(MARGIN_MS);
         writer = new Steady(store.client('Posts'),
             {seed: 3, rate: RATE, make: post, numbers, first: SIZE}).start();

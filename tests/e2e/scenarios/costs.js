@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What copies and moves cost, counted in the service's own log, and the largest
-// entities that a move takes along.
+// What copies and moves cost in requests, counted in the service's log, and the
+// largest entities that a move must move.
 'use strict';
 
 const assert = require('assert');
@@ -15,11 +15,13 @@ const pad = (n) => String(n).padStart(7, '0');
 
 async function open(suite, jobs, tables) {
   await suite.open({jobs, tables, worker: {visibility_timeout: '60s'}});
-  // What is refused for a limit is sent again, and would be counted twice.
+  // A request that is refused because of a limit is sent again, and would be
+  // counted twice.
   await suite.store.azurite.control({account_limit: 0, partition_limit: 0});
 }
 
-// requests: what was sent to other tables than the ledger during `work`.
+// requests: returns the requests that the worker sent to tables other than the
+// ledger during `work`.
 async function requests({azurite, worker}, work) {
   await azurite.control({clear: true});
   await work();
@@ -30,7 +32,7 @@ async function requests({azurite, worker}, work) {
 const is_page = (request) =>
     request.method === 'GET' && request.path.endsWith('()');
 
-// hundreds: the started hundreds of each partition.
+// hundreds: returns the number of started hundreds, summed over the partitions.
 function hundreds(entities) {
   const sizes = new Map();
   for (const {PartitionKey: p} of entities) sizes.set(p, 1 + (sizes.get(p) || 0));
@@ -46,7 +48,8 @@ const item = (partitions, rooms) => (n) => ({
   Room: n % rooms,
 });
 
-// Destinations in the order of their sources; and mixed with other loads'.
+// Row keys by which the destinations are in the order of their sources, or
+// mixed with those of other loads.
 const KEYS = {
   'in order': {
     row_key: '{PartitionKey}_{RowKey}', of: (e) => `${e.PartitionKey}_${e.RowKey}`,
@@ -61,9 +64,10 @@ const SHAPES = [
   [12345, 7, 33, 'mixed'],
 ];
 
-// most: what a move of these in loads of 1,000 may take: pages of two rounds,
-// and for each load 4 requests, 2 for each started hundred of a destination
-// partition, 1 for each of a source partition.
+// most: returns the maximum number of requests of a move of these items in
+// loads of 1,000: the pages of two rounds, and for each load 4 requests, 2 for
+// each started hundred of a destination partition, and 1 for each started
+// hundred of a source partition.
 function most(items, moved) {
   let sum = Math.ceil(items.length / PAGE) + 2;
   for (let at = 0; at < items.length; at += LOAD) {
@@ -73,7 +77,7 @@ function most(items, moved) {
   return sum;
 }
 
-// Goal: a move sends no more than that.
+// Goal: a move sends at most most() requests.
 async function moves(suite) {
   const jobs = Object.fromEntries(SHAPES.map(([,,, order], i) => [`move-${i}`, {
     kind: 'move', from: {table: `From${i}`},
@@ -111,7 +115,8 @@ function summary(made) {
 
 // ---- a copy of few ----
 
-// Goal: a copy of 10 entities does not read the table of 200,000 that it goes to.
+// Goal: a copy of 10 entities does not read its destination table, which has
+// 200,000 entities.
 async function few(suite) {
   const small = (n) => ({PartitionKey: `p${n % 40}`, RowKey: pad(n), Value: n});
   await open(suite, {few: {kind: 'copy', from: {table: 'Few'},
@@ -137,12 +142,14 @@ async function few(suite) {
 const LARGEST = 1024 * 1024 - 100;
 const PROPERTIES = 252;
 
-// bytes: of an entity whose properties are all text, as the service counts.
+// bytes: returns the size, as the service counts it, of an entity whose
+// properties are all text.
 const bytes = ({PartitionKey, RowKey, ...more}) =>
   4 + 2 * (PartitionKey.length + RowKey.length) + Object.entries(more).reduce(
       (sum, [name, text]) => sum + 8 + 2 * name.length + 2 * text.length + 4, 0);
 
-// widest: 252 properties; largest: 1 MiB less 100 bytes; and both in one.
+// widest: an entity of 252 properties; largest: one of 1 MiB less 100 bytes;
+// both: both at once.
 const texts = (count, length) => Object.fromEntries(
     list(count, (n) => [`P${String(n).padStart(3, '0')}`, 'x'.repeat(length)]));
 
@@ -158,7 +165,7 @@ const largest = (n) => filled(
 const both = (n) => filled(
     {PartitionKey: 'b', RowKey: pad(n), ...texts(PROPERTIES, 2050)});
 
-// Goal: whatever the service holds, a move takes along.
+// Goal: every entity that the service can store can be moved.
 async function sizes(suite) {
   await open(suite, {away: {kind: 'move', from: {table: 'Large'},
     to: {table: 'There', partition_key: 'far_{PartitionKey}'}}},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Workers that are killed with SIGKILL at a request (lib/kills.js). Then another
-// worker ends the run as if nothing had happened.
+// Workers that are killed with SIGKILL at a request (lib/kills.js). Another
+// worker then completes the run.
 'use strict';
 
 const assert = require('assert');
@@ -12,16 +12,17 @@ const {is_data} = require('../lib/proxy');
 const {random, each, seed_of_run} = require('../lib/wait');
 const {tail} = require('../lib/program');
 
-// unconfirmed: deletes in requests that a killed worker had no answer to.
+// unconfirmed: returns the number of deletes in requests to which a killed
+// worker got no response.
 const unconfirmed = (requests) => requests
     .filter((r) => is_data(r) && !r.done)
     .reduce((sum, r) => sum + (r.deletes || 0), 0);
 const deletes = (requests) => requests
     .filter(is_data).reduce((sum, r) => sum + (r.deletes || 0), 0);
 
-// Goal: many kills in one cascade of many blogs, at requests drawn from the
-// clean count: the tables end as after one undisturbed run, and no delete is
-// sent twice but those that had no answer when the worker died.
+// Goal: many kills in one cascade of many blogs, at requests drawn from those
+// of an undisturbed run: the tables end as after an undisturbed run, and only
+// deletes that had no response when the worker died are sent twice.
 async function killed(suite, kills, blogs) {
   await jobs.open_flat(suite, {visibility_timeout: '2s', requests: 4});
   const {store, model} = suite;
@@ -59,8 +60,9 @@ async function killed(suite, kills, blogs) {
             `sent again of ${bound} unconfirmed; ${run.Attempt} attempts)`);
         assert.ok(again <= bound,
             `seed ${seed}: ${again} sent again, ${bound} unconfirmed`);
-        // A life reads again at most from the last checkpoint: what it finds
-        // is what is left, so a page or two more than a clean run, each.
+        // Each worker reads again at most what follows the last checkpoint, of
+        // which only the remaining entities are there: so it reads a page or
+        // two more than an undisturbed run.
         const pages = (all) => all
             .filter((r) => is_data(r) && r.kind === 'page').length;
         assert.ok(pages(made) <= pages(clean.requests) + 3 * (kills + 1),
@@ -70,7 +72,7 @@ async function killed(suite, kills, blogs) {
       () => suite.same());
 }
 
-// small: an account of its own with one small deep cascade asked for.
+// small: opens a suite with its own account and requests a small deep cascade.
 async function small(suite) {
   await jobs.open_deep(suite,
       {visibility_timeout: '2s', requests: 2, slots: 1}, {settle: '1s'});
@@ -81,8 +83,9 @@ async function small(suite) {
   suite.id = await suite.store.enqueue('delete-channel', {channel: 'Gone'});
 }
 
-// Goal: a crash at the k-th request, every way, ends as a clean run does.
-// Each has an account of its own, so that several wait for leases at once.
+// Goal: a crash at the k-th request, in each way, ends as an undisturbed run
+// does. Each case has its own account, so that several can wait for leases at
+// the same time.
 async function every_request(suite, stride) {
   await small(suite);
   await to_the_end(suite);
@@ -110,8 +113,9 @@ async function every_request(suite, stride) {
   });
 }
 
-// Goal: killed between the delete of the parent and the ledger's `succeeded`,
-// the name is taken up by a new channel: the next worker spares it.
+// Goal: the worker is killed between the delete of the parent and the write of
+// `succeeded` to the ledger, and a new channel with the same name is created:
+// the next worker does not delete it.
 async function after_the_parent(suite) {
   await jobs.open_flat(suite, {visibility_timeout: '2s'});
   const {store, model} = suite;

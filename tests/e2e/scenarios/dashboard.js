@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// The dashboard of a worker in Chromium, as an operator meets it: empty, busy,
-// failing, held, in the dark, on a phone, by keyboard; what it refuses; how
-// quick it is with 10,000 runs; and what it says when the store is silent. The
-// screenshots in build/screenshots are made to be looked at.
+// The dashboard of a worker in Chromium, as an operator sees it: empty, busy,
+// with failed and held runs, in dark mode, on a phone, by keyboard; which
+// requests it refuses; how fast it is with 10,000 runs; and what it shows when
+// the store does not respond. The screenshots in build/screenshots are made to
+// be viewed.
 'use strict';
 
 const assert = require('assert');
@@ -27,7 +28,7 @@ const at = (ms) => new Date(BEGAN + ms).toISOString();
 
 // ---- the worker and its page ----
 
-// served: a worker that listens; {worker, port}.
+// served: starts a worker that listens; returns {worker, port}.
 async function served(suite) {
   const worker = suite.worker([]);
   const [, port] = await suite.said(worker, /listens on \S+ \(port (\d+)\)/);
@@ -35,7 +36,8 @@ async function served(suite) {
   return {worker, port};
 }
 
-// text: what is to be read in the first element of this selector.
+// text: returns the visible text of the first element that matches the
+// selector.
 const text = (page, selector) =>
   page.$eval(selector, (element) => element.innerText);
 
@@ -49,7 +51,7 @@ async function sees(page, selector, pattern, limit_ms = 30000) {
   });
 }
 
-// opened: the page, once it shows what the ledger has.
+// opened: opens the page and waits until it shows the ledger's runs.
 async function opened(browser, port, options) {
   const page = await browser.page(options);
   await page.goto(`http://127.0.0.1:${port}/`);
@@ -57,8 +59,9 @@ async function opened(browser, port, options) {
   return page;
 }
 
-// in_chromium: judge({worker, port, browser, see}) beside a worker that serves
-// the page; see(name, look): what look(page) judges while it is open.
+// in_chromium: starts a worker and a browser, and calls judge({worker, port,
+// browser, see}). see(name, look): a scenario that opens the page and calls
+// look(page).
 async function in_chromium(suite, judge) {
   const {worker, port} = await served(suite);
   const browser = await Browser.start(suite.folder);
@@ -75,13 +78,13 @@ async function in_chromium(suite, judge) {
   }
 }
 
-// faultless: axe-core finds nothing, and nothing was said on the console.
+// faultless: throws if axe-core finds something or the console has an error.
 async function faultless(page) {
   assert.deepStrictEqual(await violations(page), []);
   assert.deepStrictEqual(page.errors, []);
 }
 
-// tab_to: press Tab until the element of that selector has the focus.
+// tab_to: presses Tab until an element that matches the selector has the focus.
 async function tab_to(page, selector, most = 80) {
   for (let i = 0; i < most; i++) {
     await page.keyboard.press('Tab');
@@ -91,7 +94,7 @@ async function tab_to(page, selector, most = 80) {
   assert.fail(`Tab does not lead to ${selector}`);
 }
 
-// unlock: by keyboard alone.
+// unlock: enters the token, by keyboard alone.
 async function unlock(page, token) {
   await page.focus('#unlock');
   await page.keyboard.press('Enter');
@@ -101,14 +104,14 @@ async function unlock(page, token) {
   await page.keyboard.press('Enter');
 }
 
-// ask: a request past the browser; {status, body}.
+// ask: sends a request without the browser; returns {status, headers, body}.
 async function ask(port, method, path, headers, body) {
   const answer = await request(port, method, path, {headers, body});
   secrets.search(`${method} ${path}`, answer.body);
   return answer;
 }
 
-// ---- what is there to see ----
+// ---- configuration and entities ----
 
 const SMALL = {...jobs.flat, refuse_above: 10};
 
@@ -129,7 +132,7 @@ async function configured(suite, worker = {}) {
   fs.writeFileSync(path.join(suite.folder, 'token'), `${TOKEN}\n`);
 }
 
-// add_dead_store: a job on a store where nothing listens.
+// add_dead_store: adds a job whose store is at a port on which nothing listens.
 function add_dead_store(suite) {
   const there = (map) => ({...map, store: 'dead'});
   suite.configuration.stores.dead =
@@ -141,8 +144,8 @@ function add_dead_store(suite) {
   suite.program.configure(suite.configuration);
 }
 
-// ledger_run: a run, and its ledger index row, as a worker of another machine or an
-// earlier one has written them.
+// ledger_run: returns a run and its ledger index row, as an earlier worker or
+// one on another machine has written them.
 function ledger_run(id, state, list, more = {}) {
   const times = Object.entries(
       {RequestedAt: at(-120000), ...more.times}).flatMap(([name, time]) =>
@@ -243,7 +246,7 @@ async function judge_changes(suite, {see}) {
     await page.keyboard.press('Escape');
     assert.strictEqual(await page.$('#open .actions button'), null);
   });
-  // Goal: by keyboard alone, from the top of the page.
+  // Goal: a run can be retried by keyboard alone, from the top of the page.
   await see('retry by keyboard, with the token', async (page) => {
     const before = await ended_at(suite, 'large');
     await tab_to(page, '#unlock');
@@ -294,7 +297,7 @@ async function judge_changes(suite, {see}) {
     await answer('#confirm-yes');
     await suite.state('hostile', ['cancelled']);
   });
-  // Goal: what has the focus keeps it while rows come and change.
+  // Goal: an element keeps the focus while rows are added and change.
   await see('a refresh takes no focus', async (page) => {
     const name = '[aria-label="Details of run far-away"]';
     await page.waitForSelector(name);
@@ -349,7 +352,7 @@ async function judge_refusals(suite, {browser, port}) {
           assert.strictEqual((await ask(port, 'GET', path,
               {Host: `evil.example:${port}`})).status, 421);
       });
-  // Goal: a page of another origin, in the browser of somebody who has the
+  // Goal: a page of another origin, in the browser of an operator who has the
   // dashboard open, changes nothing and reads nothing.
   await suite.judge('dashboard: another origin in Chromium', async () => {
     const evil = http.createServer((_, answer) => {
@@ -453,7 +456,7 @@ function many_runs() {
   return runs.sort((a, b) => a.RowKey < b.RowKey ? -1 : 1);
 }
 
-// note_rendered: window.rendered_ms becomes the time, from the start of the
+// note_rendered: sets window.rendered_ms to the time, from the start of the
 // navigation, at which numbers, lists and table have been laid out.
 function note_rendered() {
   const look = () => {
@@ -531,8 +534,8 @@ async function many(suite) {
 
 // ---- a silent store ----
 
-// Goal: a store that accepts connections and never answers: the page says so
-// within some seconds, and health is answered at once all the while.
+// Goal: if the store accepts connections and never responds, the page says so
+// within some seconds, and /livez is answered at once all the time.
 async function silent(suite) {
   await configured(suite);
   const azsim = suite.store.azurite.child;
@@ -560,12 +563,13 @@ async function silent(suite) {
       azsim.kill('SIGCONT');
       await sees(page, '#freshness', /Live/, 60000);
     });
-    azsim.kill('SIGCONT'); // also where the page has not shown it
+    azsim.kill('SIGCONT'); // also if the page has not shown the trouble
     await suite.stop(worker);
   });
 }
 
-// Chromium itself puts answers with a status of 503 on the console.
+// Like faultless, but ignores the errors that Chromium itself writes to the
+// console for responses with status 503.
 async function faultless_but_for_answers(page) {
   page.errors = page.errors.filter((line) => !/status of 503/.test(line));
   await faultless(page);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Purges: what a selection of one table holds goes, whatever the type or the
-// key that chooses it; what others make of it meanwhile is theirs; kills; what
-// it costs.
+// Delete jobs: the selected entities of a table are deleted, by keys and
+// properties of every type; entities that other writers change meanwhile;
+// kills; cost.
 'use strict';
 
 const assert = require('assert');
@@ -19,19 +19,20 @@ const purge = (table, more) => ({kind: 'delete', table, ...more});
 const DRAFTS = {drafts: purge('Blogs', {filter: 'Draft eq true'})};
 const pad = (n, digits = 5) => String(n).padStart(digits, '0');
 
-// ---- what goes ----
+// ---- what is deleted ----
 
-// The entities that each job meets, all in one table of its own: [job's name,
-// job, arguments, entities, which of them go].
+// The cases. Each has its own table: the job's name, the job, its arguments,
+// the entities of the table, and which of them the job must delete (`goes`).
 const at = (PartitionKey, RowKey, more = {}) => ({PartitionKey, RowKey, ...more});
 const rows = (keys, more) => keys.map((k) => at('p', k, more));
 const partitions = (keys) => keys.map((k) => at(k, 'r', {N: 1}));
 
-// Beside each other in the order of one store and far apart in that of another.
+// Keys that are neighbours in the order of one store and far apart in that of
+// another.
 const ODD_KEYS = ['', ' ', '!', 'A', 'a', 'a\u{1F600}', 'a\uD7FF', 'a\uE000',
   'a\uFFFD', 'b', "b'", 'b\u{10FFFD}', 'ü', '\uE000', '\uFFFD', '\u{10000}'];
 
-// before: by UTF-16 units, which is how JavaScript compares.
+// between: compares by UTF-16 units, as JavaScript does.
 const between = (key, from, below) => key >= from && key < below;
 
 const CASES = [
@@ -99,9 +100,9 @@ const CASES = [
   {name: 'nothing', job: {all: true}, entities: [], goes: () => true},
 ];
 
-// Goal: each job takes what it says, of every type, by every sort of key, and
-// nothing beside it; the dry run said so before, and touched nothing; a second
-// run finds nothing.
+// Goal: each job deletes exactly the entities that it selects, by properties of
+// every type and by every sort of key; the dry run said so before and changed
+// nothing; a second run finds nothing.
 async function selections(suite) {
   const table = (name) => `T${name.replace('-', '')}`;
   const jobs = Object.fromEntries(CASES.map(
@@ -141,9 +142,9 @@ async function dry_run(suite, job, args, doomed) {
   assert.ok(ended.out.includes(said), `not '${said}': ${ended.out}`);
 }
 
-// Goal: where it is asked for by hand, it shows what it would do, and does it
-// only when told to; a table that is not there, and arguments that would take
-// everything, fail the run and touch nothing.
+// Goal: the command `run` shows what it would do, and does it only with --yes;
+// a missing table and arguments that would select everything make it fail and
+// change nothing.
 async function by_hand(suite) {
   await suite.open({
     jobs: {
@@ -182,11 +183,11 @@ async function by_hand(suite) {
   });
 }
 
-// ---- others write meanwhile ----
+// ---- while others write ----
 
-// Goal: four writers publish posts and make drafts of them, and withdraw some,
-// each with the ETag it knows, while purges run: nothing goes that was no draft
-// when it went, and no acknowledged write is lost.
+// Goal: four writers publish posts, make drafts of them and delete some, each
+// with the ETag that it knows, while delete runs run: only entities that are
+// drafts at that moment are deleted, and no acknowledged write is lost.
 async function writers(suite, count, seconds) {
   await suite.open({jobs: DRAFTS, tables: ['Blogs']});
   const make = (n, Value) =>
@@ -223,8 +224,9 @@ async function writers(suite, count, seconds) {
   });
 }
 
-// Goal: an entity that is published between read and delete stays, one that is
-// changed and still a draft goes, and both cost a read, not the batch.
+// Goal: an entity that is published between read and delete remains; an entity
+// that is changed but still a draft is deleted; both cost one read, and the
+// rest of the batch is done.
 async function between_read_and_delete(suite) {
   await suite.open({jobs: DRAFTS, tables: ['Blogs']});
   const {store} = suite, {proxy} = store;
@@ -260,7 +262,7 @@ const numbered = (count) => list(count,
     (n) => at(`p${pad(n % 30, 2)}`, pad(n), {Draft: n % 5 !== 0}));
 const kept = (entities) => entities.filter((e) => !e.Draft);
 
-// open_swept: a table of its own, seen by nobody else.
+// open_swept: opens a suite with a table that nobody else writes to.
 async function open_swept(suite, count) {
   await suite.open({
     jobs: DRAFTS, tables: ['Blogs'],
@@ -271,9 +273,9 @@ async function open_swept(suite, count) {
   return entities;
 }
 
-// Goal: killed at requests drawn, before they reached the service, after they
-// took effect and after their answer: what is selected is gone, and what is
-// not is as it was.
+// Goal: with kills at drawn requests, before they reached the service, after
+// they took effect and after their response: the selected entities are deleted,
+// and all others are unchanged.
 async function kills(suite, count, times) {
   const entities = await open_swept(suite, count);
   const seed = seed_of_run(), draw = random(seed);
@@ -288,9 +290,9 @@ async function kills(suite, count, times) {
   });
 }
 
-// Goal: the same, where no request can be seen: killed after a time, drawn. A
-// worker that was done before the first kill gets the drafts once more, and
-// half the time.
+// Goal: the same, on a store whose requests cannot be observed: each worker is
+// killed after a drawn time. If every worker was done before its kill, the
+// drafts are stored again, and the times are halved.
 async function timed_kills(suite, count, times) {
   const entities = await open_swept(suite, count);
   const seed = seed_of_run(), draw = random(seed);
@@ -316,8 +318,9 @@ const SHAPES = [
   {count: 2345, in: 7}, {count: 40, in: 40},
 ];
 
-// Goal: a page per started thousand of what is read, a batch per started
-// hundred of each partition, and ten more; every entity is sent once.
+// Goal: at most a page for each started thousand of entities that are read, a
+// batch for each started hundred of each partition, and ten more; every entity
+// is sent once.
 async function requests(suite) {
   const table = (i) => `Cost${i}`;
   await suite.open({

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Connections that break: reset before and after the request took effect, half
-// an answer, a slow one, one that comes twice, garbage. And a service that is
-// throttled. The tables end as they do without.
+// Connections that break: reset before or after the request took effect, half a
+// response, a slow response, a request that arrives twice, garbage; and a
+// service that throttles. The tables must end as without faults.
 'use strict';
 
 const assert = require('assert');
@@ -14,7 +14,8 @@ const {seed_of_run} = require('../lib/wait');
 
 const BLOGS = 250;
 
-// proxy_of: the one the worker comes through; before Azurite a new one.
+// proxy_of: returns the proxy through which the worker's requests pass; for
+// Azurite it starts one.
 async function proxy_of(suite) {
   const {store} = suite;
   if (store.faulty) return store.faulty;
@@ -25,7 +26,8 @@ async function proxy_of(suite) {
   return proxy;
 }
 
-// cascade: one channel goes while the proxy does what `shares` says.
+// cascade: deletes a channel while the proxy makes faults by `shares`; returns
+// the proxy's counts.
 async function cascade(suite, proxy, name, shares, seed) {
   const {store} = suite;
   await jobs.store_channel(store, name, BLOGS);
@@ -43,8 +45,8 @@ async function cascade(suite, proxy, name, shares, seed) {
       Object.keys(after).map((what) => [what, after[what] - before[what]]));
 }
 
-// Goal: each kind of broken connection at three requests in ten, then all of
-// them at one in twenty each.
+// Goal: first each kind of fault, at three requests in ten, then all kinds
+// together, each at one request in twenty.
 async function broken(suite) {
   const seed = seed_of_run();
   await jobs.open_flat(suite,
@@ -65,8 +67,8 @@ async function broken(suite) {
   proxy.stop();
 }
 
-// Goal: 2,000 entities a second and no more: the worker slows down, and most
-// of what it sends is served.
+// Goal: a partition serves 2,000 entities a second: the worker slows down, and
+// most of its requests are served.
 async function throttled(suite) {
   await jobs.open_flat(suite, {visibility_timeout: '60s', requests: 32});
   const {store} = suite;

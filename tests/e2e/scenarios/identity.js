@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A worker that has no key: managed and workload identities, tokens that expire
-// while a run is at work, and token servers that are down or refuse.
+// A worker without an account key: managed and workload identities, tokens that
+// expire during a run, and token servers that are down or refuse.
 'use strict';
 
 const assert = require('assert');
@@ -11,12 +11,13 @@ const {CLIENT} = require('../lib/token_server');
 const {until} = require('../lib/wait');
 
 const BLOGS = 300;
-const KINDS = { // what check --online says
+const KINDS = { // what `check --online` prints
   machine: /acts as: managed identity of this machine \(127\.0\.0\.1 port/,
   app: /acts as: managed identity of this app \(127\.0\.0\.1 port/,
   workload: new RegExp(`acts as: workload identity ${CLIENT} of tenant `),
 };
-// A run of BLOGS takes a dozen seconds at this rate; tokens live for a third.
+// A run of BLOGS blogs takes a dozen seconds at this rate; tokens are valid for
+// a third of it.
 const SLOWLY = 25;
 const TOKEN_S = 4;
 const PIECE = 20;
@@ -29,7 +30,8 @@ async function open(suite, max_entities_per_second = 0) {
   });
 }
 
-// shows_no_secret: no piece of a token, header or assertion.
+// shows_no_secret: throws if the text contains any piece of a token, header or
+// assertion.
 function shows_no_secret(suite, text) {
   for (const secret of suite.store.tokens.secrets())
     for (let at = 0; at + PIECE <= secret.length; at++)
@@ -37,7 +39,8 @@ function shows_no_secret(suite, text) {
           'the log shows a secret');
 }
 
-// begin: a worker that comes as `kind` and has a channel to delete: {worker, id}.
+// begin: starts a worker with an identity of this kind, with a channel to
+// delete; returns {worker, id}.
 async function begin(suite, kind, name, args) {
   const {store} = suite;
   suite.environment = {...store.env(kind)};
@@ -45,7 +48,8 @@ async function begin(suite, kind, name, args) {
   return {worker: suite.worker(args), id};
 }
 
-// finish: the worker ends with nothing left to do; its log and the run.
+// finish: waits until the worker has ended and judges the run; returns the log
+// and the run.
 async function finish(suite, {worker, id}) {
   await suite.drain(worker);
   const run = await suite.ended(id, 'succeeded');
@@ -54,14 +58,14 @@ async function finish(suite, {worker, id}) {
   return {log: worker.log, run};
 }
 
-// cascade: both, with something in between.
+// cascade: begin and finish, with `during` between them.
 async function cascade(suite, kind, name, during = () => {}) {
   const begun = await begin(suite, kind, name);
   await during();
   return await finish(suite, begun);
 }
 
-// undisturbed: one attempt, and no failure of it.
+// undisturbed: throws unless the run took one attempt without a failure.
 function undisturbed({run, log}) {
   assert.strictEqual(run.Attempt, 1, tail(log));
   assert.strictEqual(run.Failures, 0, tail(log));
@@ -69,8 +73,8 @@ function undisturbed({run, log}) {
   assert.doesNotMatch(log, / (warn|error) /);
 }
 
-// Goal: every kind of identity is asked for as its server wants it, and its
-// tokens do for everything that a worker does.
+// Goal: for each kind of identity the request is as its token server requires,
+// and its tokens are enough for everything that a worker does.
 async function identities(suite) {
   await open(suite);
   const {store} = suite;
@@ -145,14 +149,14 @@ async function expiry(suite) {
   });
 }
 
-// Goal: without a token the store counts as away; the worker says so, and goes
-// on when there is one again, with no failure of the run.
+// Goal: without a token the store counts as unreachable; the worker logs this,
+// and continues when there is a token again, without a failure of the run.
 async function outage(suite) {
   await open(suite, SLOWLY);
   const {store} = suite, {tokens} = store;
   await suite.judge('a server that is down when the token ends', async () => {
     tokens.lives_s = TOKEN_S;
-    // With --drain it would not wait for a run that is held.
+    // With --drain the worker would not wait for a held run.
     const begun = await begin(suite, 'machine', 'Outage', []);
     const {worker, id} = begun;
     await suite.state(id, ['running'], worker);

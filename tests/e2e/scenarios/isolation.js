@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// What does not answer holds up nothing else: runs on stores that are gone, or
-// accept connections and never answer, and a queue that is deleted. All are
-// measured, and so are not in `make test`.
+// A store or queue that does not respond must not delay anything else: runs on
+// stores that are down, or that accept connections and never respond, and a
+// queue that is deleted. All suites measure times, so they are not part of
+// `make test`.
 'use strict';
 
 const assert = require('assert');
@@ -13,15 +14,15 @@ const {sleep, until} = require('../lib/wait');
 const {list} = require('../lib/model');
 
 const DEAD = 12;
-// So many runs take some seconds.
+// Numbers of runs that take some seconds.
 const GOOD = {azurite: 150, limited: 1500};
-// Held runs are looked at again after 5 s, 10 s, ... 5 min.
+// A held run is tried again after 5 s, 10 s, ... 5 min.
 const AGAIN_MS = 120000;
-// Messages of a queue that answers are taken within this.
+// Messages of a queue that responds are received within this time.
 const TAKEN_MS = 1000;
 const LOCKED_MS = 30000;
 
-// closed_port: one that nobody listens on.
+// closed_port: returns a port on which nothing listens.
 function closed_port() {
   return new Promise((resolve, reject) => {
     const server = net.createServer().listen(0, '127.0.0.1', () => {
@@ -31,8 +32,8 @@ function closed_port() {
   });
 }
 
-// silent_server: one that accepts connections, reads, and never answers, until
-// answer(port): new connections are led to that port then.
+// silent_server: starts a server that accepts connections, reads, and never
+// responds. After answer(port) it forwards new connections to this port.
 function silent_server() {
   return new Promise((resolve, reject) => {
     const sockets = new Set();
@@ -63,8 +64,8 @@ function silent_server() {
   });
 }
 
-// add_dead_stores: stores beside `main` at these ports, and on each of them
-// the job of its name. Returns the names.
+// add_dead_stores: adds stores at these ports, and for each store a job of the
+// same name. Returns the names.
 function add_dead_stores(suite, ports, account = 'gone') {
   const names = ports.map((port, i) => `dead${i}`);
   ports.forEach((port, i) => {
@@ -84,9 +85,9 @@ function add_dead_stores(suite, ports, account = 'gone') {
   return names;
 }
 
-// time_of: milliseconds from the start of a worker until `count` runs have
-// succeeded, as its log says; each deletes a channel with three blogs. The
-// worker continues until `then` has resolved.
+// time_of: returns the milliseconds from the start of a worker until `count`
+// runs have succeeded, by its log; each run deletes a channel with three blogs.
+// The worker continues until `then` has resolved.
 async function time_of(suite, prefix, count, then = async () => {}) {
   const {store} = suite;
   const names = list(count, (i) => `${prefix}${i}`);
@@ -113,8 +114,8 @@ async function time_of(suite, prefix, count, then = async () => {}) {
   return took_ms;
 }
 
-// all_held: waits until each of these runs has been held, one by one, with the
-// cause and since when, and no failure.
+// all_held: waits until each of these runs has been held, and checks that it
+// then has the cause, the time since when, and no failure.
 async function all_held(suite, ids) {
   const left = new Set(ids);
   await until('all runs on dead stores have been held', async () => {
@@ -132,9 +133,10 @@ async function all_held(suite, ids) {
   }, 60000);
 }
 
-// judge_beside: DEAD runs of these jobs, whose stores do not answer, in the
-// queue before the good ones on one that does, 4 slots: the good ones take at
-// most twice as long as alone, and all of the DEAD are held.
+// judge_beside: enqueues DEAD runs of these jobs, whose stores do not respond,
+// and behind them `good` runs on a store that responds, for 4 slots. Throws
+// unless the good runs take at most twice as long as alone and all DEAD runs
+// are held.
 async function judge_beside(suite, names, good, alone_ms, what) {
   const dead = [];
   for (let i = 0; i < DEAD; i++)
@@ -155,21 +157,21 @@ async function dead_store(suite) {
   const silent = await silent_server();
   const good = GOOD[suite.Store.name];
   const alone_ms = await time_of(suite, 'alone', good);
-  // Goal: ports that refuse connections.
+  // Goal: the same for a port that refuses connections.
   await suite.judge(`${DEAD} runs on a store that is gone beside ${good}`,
       async () => {
         const names = add_dead_stores(suite, [await closed_port()]);
         await judge_beside(suite, names, good, alone_ms, 'gone');
       });
-  // Goal: a connection is accepted, and no answer ever comes.
+  // Goal: the same for a store that accepts connections and never responds.
   await suite.judge(`${DEAD} runs on a silent store beside ${good}`,
       async () => {
         const names = add_dead_stores(suite, [silent.port]);
         await judge_beside(suite, names, good, alone_ms, 'silent');
       });
-  // Goal: as many such stores as there are slots. A second passes before they
-  // are known to be silent, in which no slot does anything else: so there are
-  // more of the good ones, which take longer than that.
+  // Goal: the same for as many silent stores as there are slots. It takes a
+  // second until they are known to be silent, and in this second all slots are
+  // occupied: so there are more good runs, which take longer than that.
   await suite.judge(`${DEAD} runs on four silent stores beside ${2 * good}`,
       async () => {
         const names = add_dead_stores(suite, Array(4).fill(silent.port));
@@ -179,8 +181,8 @@ async function dead_store(suite) {
   silent.close();
 }
 
-// Goal: runs on a store that was silent, and answers again, succeed soon. A
-// request takes 4 s at most, so that one leaves every 20 s.
+// Goal: runs on a store that was silent and responds again succeed soon. A
+// request takes at most 4 s, so that one is sent every 20 s.
 async function store_answers_again(suite) {
   await jobs.open_flat(suite, {slots: 4, visibility_timeout: '16s'});
   const {store} = suite;
@@ -207,9 +209,9 @@ async function store_answers_again(suite) {
   silent.close();
 }
 
-// Goal: one of two queues is deleted, and its name locked for 30 s: messages of
-// the other are taken within a second all the while, and those of the deleted
-// one once it is there again.
+// Goal: one of two queues is deleted, and its name is locked for 30 s: messages
+// of the other queue are received within a second all the time, and those of
+// the deleted queue once it exists again.
 async function deleted_queue(suite) {
   await jobs.open_flat(suite, {
     queues: [{name: 'tableward'}, {name: 'other'}],

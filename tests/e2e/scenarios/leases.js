@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Runs that outlast their visibility timeout several times over, because the
-// connection is slow: the renewer renews, and nobody else takes the run.
+// Runs that last several times their visibility timeout, because the connection
+// is slow: the lease is renewed, and no other worker takes the run.
 'use strict';
 
 const assert = require('assert');
@@ -10,15 +10,16 @@ const {sleep, until} = require('../lib/wait');
 const {OPEN_STATES} = require('../lib/suite');
 
 const BLOGS = 5000;
-// Long enough for a renewal, at a third of it, to come in time on a machine
-// that is busy with something else: a lease that is lost is an attempt more.
+// Long enough for a renewal, after a third of it, to come in time on a busy
+// machine: a lost lease would be another attempt.
 const VISIBILITY_S = 6;
-const DELAY_MS = 900; // of each of 50 batches, two at a time
-// A lease that nobody waits for, and what a busy machine takes at most instead.
+const DELAY_MS = 900; // delay of each of 50 batches, two at a time
+// A lease whose end no worker waits for, and the longest time that a busy
+// machine needs instead.
 const LONG_LEASE_S = 120, AT_ONCE_MS = 60000;
 
-// Goal: longer than three visibility timeouts, the run completes once: one
-// attempt, and every delete sent once.
+// Goal: a run that is longer than three visibility timeouts completes in one
+// attempt, and every delete is sent once.
 async function outlast(suite) {
   await jobs.open_flat(
       suite, {visibility_timeout: `${VISIBILITY_S}s`, requests: 2});
@@ -44,8 +45,8 @@ async function outlast(suite) {
   });
 }
 
-// Goal: a worker that is asleep (SIGSTOP) past its lease starts nothing more
-// for the run once it wakes; its successor ends it.
+// Goal: a worker that is suspended (SIGSTOP) past its lease starts no more
+// requests for the run when it wakes; another worker completes the run.
 async function asleep(suite) {
   await jobs.open_flat(
       suite, {visibility_timeout: `${VISIBILITY_S}s`, requests: 2});
@@ -72,7 +73,7 @@ async function asleep(suite) {
         for (const worker of [second, first]) await suite.drain(worker);
         const late = store.proxy.requests.slice(slept).filter(
             (r) => r.life === store.proxy.life - 1 && is_data(r) && r.deletes);
-        // Two requests may have had their bytes on the way when it fell asleep.
+        // Two requests may have been on the way when it was suspended.
         assert.ok(late.length <= 2, `${late.length} late deletes`);
         const run = await suite.ended(id, 'succeeded');
         assert.strictEqual(run.Attempt, 2);
@@ -80,9 +81,9 @@ async function asleep(suite) {
       });
 }
 
-// Goal: SIGTERM lets go in order, at the latest with the page in hand: exit 0,
-// and the next worker goes on at once where it was, without waiting for a
-// lease.
+// Goal: after SIGTERM the worker releases the run, at the latest after the
+// current page, and exits with 0; the next worker continues at once at the same
+// place, without waiting for the end of the lease.
 async function let_go(suite) {
   await jobs.open_flat(
       suite, {visibility_timeout: `${LONG_LEASE_S}s`, requests: 2});

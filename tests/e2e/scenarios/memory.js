@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a worker holds at most for jobs of a million entities.
+// The peak memory of a worker for jobs of a million entities.
 'use strict';
 
 const assert = require('assert');
@@ -12,11 +12,11 @@ const {list} = require('../lib/model');
 
 const SIZE = Number(process.env.E2E_SIZE || 1000000);
 const CHUNK = 10000;
-const LIMIT_MIB = 24; // some 13 MiB of it are pages of libraries
+const LIMIT_MIB = 24; // about 13 MiB of it are pages of libraries
 const LIMIT_MS = 1200000;
-const MARGIN_MS = 6000; // by which a service's clocks may differ
+const MARGIN_MS = 6000; // by how much the clocks of a service may differ
 
-// Neighbours in the table go to any of 40 partitions each with its copy.
+// Copies of neighbouring sources go to 40 different partitions.
 const JOBS = {
   scatter: {
     kind: 'copy', from: {table: 'Posts'},
@@ -49,7 +49,7 @@ async function seed(suite) {
   fs.rmSync(name);
 }
 
-// peak: the most that a process has held, in KiB; 0 once it is over.
+// peak: returns the peak memory of a process, in KiB; 0 once it has ended.
 function peak({child}) {
   try {
     const status = fs.readFileSync(`/proc/${child.pid}/status`, 'utf8');
@@ -59,15 +59,16 @@ function peak({child}) {
   }
 }
 
-// Goal: whatever the work, a worker holds no more than that.
+// Goal: a worker never uses more than LIMIT_MIB, whatever the job.
 async function memory(suite) {
   await suite.open({jobs: JOBS, tables: ['Posts', 'Copies'],
     worker: {visibility_timeout: '60s'}});
   const {store} = suite;
-  if (store.azurite) // how much, not how fast
+  if (store.azurite) // memory is measured, not speed
     await store.azurite.control({account_limit: 0, partition_limit: 0});
   await seed(suite);
-  // Else the second round takes what was imported last for newer.
+  // Without this wait, the second round would read the entities that were
+  // imported last as newer.
   await sleep(MARGIN_MS);
   for (const job of Object.keys(JOBS))
     await suite.judge(`${job}, ${SIZE} entities, in ${LIMIT_MIB} MiB`,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Messages as front ends put them: plain, base64, bound queues, and all that
-// cannot be understood, which is poisoned with its reason while work goes on.
+// Messages as front ends put them: plain, base64, on bound queues; and messages
+// that cannot be read, which become poisoned with a reason while the worker
+// continues.
 'use strict';
 
 const assert = require('assert');
@@ -20,8 +21,8 @@ const QUEUES = [
 const open = (suite) =>
     jobs.open_deep(suite, {queues: QUEUES, visibility_timeout: '30s'});
 
-// Goal: the encodings of a message are told apart where product.md says so
-// (JSON queues) and never guessed where it does not (bound queues).
+// Goal: the encoding of a message is detected on JSON queues, as product.md
+// says, and never guessed on bound queues.
 async function encodings(suite) {
   await open(suite);
   const json = (name) =>
@@ -53,14 +54,15 @@ async function encodings(suite) {
         assert.strictEqual(run.Queue, queue);
       },
     });
-  // These stand: they are what a guess would have taken for the channel.
+  // These channels must remain: a guess of the encoding would have deleted
+  // them.
   suite.scenario('what a guess would have deleted', {
     seed: jobs.seed_families(['Foot', 'V0FWRQ==']),
   });
   await suite.play();
 }
 
-// [what, body, what the reason must speak of]
+// [what, body, pattern of the reason]
 const request = (more) => JSON.stringify(
     {job: 'delete-channel', args: {channel: 'Good'}, ...more});
 const named = (channel) => request({args: {channel}});
@@ -102,8 +104,9 @@ const BAD = [
   ['a time that is none', request({at: 'yesterday'}), /at/],
 ];
 
-// Goal: each bad message is in the poison queue with its body and in the
-// ledger with its reason, at once; the worker goes on and exits 1.
+// Goal: each bad message is at once in the poison queue with its body and in
+// the ledger with its reason; the worker continues, and exits with 1 in the
+// end.
 async function poison(suite) {
   await open(suite);
   for (const [name, body, reason] of BAD)
@@ -128,7 +131,8 @@ async function poison(suite) {
           ['S!RF', base64('a/b')]);
     },
   });
-  // The first use of the id is a good one, the second is another worker's.
+  // The first use of the id is a good message; the second is received by
+  // another worker.
   suite.scenario('poisoned: an id known with other arguments', {
     seed: jobs.seed_family('Known'),
     async ask(s) {
@@ -155,7 +159,7 @@ async function poison(suite) {
 
   await suite.judge('poisoned messages keep their bodies', async () => {
     const copies = (await suite.store.peek('tableward-poison')).sort();
-    assert.strictEqual(copies.length, 32); // as deep as a queue can be peeked
+    assert.strictEqual(copies.length, 32); // the most of one Peek
     const bodies = BAD.map(([, body]) => body);
     for (const copy of copies)
       assert.ok(bodies.includes(copy) || copy.includes('k-1'),

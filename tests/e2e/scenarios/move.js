@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Moves: what the application stored is in the one place or in the other, once,
-// also where keys are used again, a store has two names, writers never rest.
+// Moves: each entity that the application stored is in one place or in the
+// other, once, also if keys are used again, a store has two names, or writers
+// never rest.
 'use strict';
 
 const assert = require('assert');
@@ -13,7 +14,7 @@ const {two_names} = require('../lib/two_names');
 
 const pad = (n) => String(n).padStart(5, '0');
 
-// item: an entity whose value says which write stored it.
+// item: returns an entity whose value tells which write stored it.
 function item(n, value = 0, more = {}) {
   return {
     'PartitionKey': `shelf${n % 9}`, 'RowKey': pad(n), 'Value': value,
@@ -37,8 +38,8 @@ const ARCHIVE = {
   to: {table: 'Old'},
 };
 
-// Goal: what is selected is in the other table and nowhere else; what is
-// selected later follows with the next run.
+// Goal: selected entities are moved to the other table; entities that are
+// selected later are moved by the next run.
 async function tables(suite) {
   const front = await open(suite, {archive: ARCHIVE});
   const items = list(600, (n) => item(n));
@@ -68,9 +69,9 @@ const turn = (from, to) => ({
   to: {table: 'Slots', partition_key: to},
 });
 
-// Goal: keys are used again (loss 1): `cur` to `old`, `new` to `cur`, and `cur`
-// to `old` once more. The second occupant of a key stays where it is, is named,
-// and nothing is lost.
+// Goal: keys are used again (loss 1): `cur` is moved to `old`, `new` to `cur`,
+// and `cur` to `old` once more. An entity whose destination key is in use
+// remains where it is and is named, and nothing is lost.
 async function used_again(suite) {
   const jobs = {retire: turn('cur', 'old'), promote: turn('new', 'cur')};
   const front = await open(suite, jobs, ['Slots']);
@@ -92,7 +93,8 @@ async function used_again(suite) {
       });
 }
 
-// Goal: one store under two names (loss 2): nothing is deleted.
+// Goal: a move of a table onto itself, under two names of one store (loss 2),
+// deletes nothing.
 async function names(suite) {
   const front = await open(suite, {});
   const items = list(60, (n) => item(n));
@@ -110,8 +112,8 @@ async function names(suite) {
         });
 }
 
-// Goal: beside writers each value that was acknowledged last is in one of the
-// two tables, once, and nothing else is.
+// Goal: while writers write, each entity, with its last acknowledged value, is
+// in one of the two tables, once, and no other entity is.
 async function beside_writers(suite) {
   const everything = {kind: 'move', from: {table: 'Items'}, to: {table: 'Old'}};
   const front = await open(suite, {everything});
@@ -137,7 +139,7 @@ async function beside_writers(suite) {
       });
 }
 
-// Goal: between two stores, every type as it was.
+// Goal: a move between two stores keeps values of every type.
 async function between(suite) {
   await suite.open({
     jobs: {away: {...ARCHIVE, to: {store: 'cloud', table: 'Old'}}},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A move of much beside writers, whose worker is killed time and again, under
-// the eyes of readers.
+// A large move while writers write, readers read, and its worker is killed
+// again and again.
 'use strict';
 
 const assert = require('assert');
@@ -13,11 +13,12 @@ const SIZE = Number(process.env.E2E_SIZE || 200000);
 const KILLS = Number(process.env.E2E_KILLS || 30);
 const SHELF = 5000, ROOMS = 8, WRITERS = 4, READERS = 3;
 const RATE = 8; // writes a second of each writer
-const LIFE_LIMIT_MS = 180000; // of which it may wait 30 s for what comes late
+const LIFE_LIMIT_MS = 180000; // 30 s of it may be the wait for late requests
 
 const pad = (n) => String(n).padStart(7, '0');
 
-// item: in the order of their numbers, so that a reader knows where the move is.
+// item: returns an entity; the keys are in the order of the numbers, so that a
+// reader knows where the move is.
 const item = (number, value) => ({
   PartitionKey: `shelf${pad(Math.floor(number / SHELF))}`, RowKey: pad(number),
   Value: value, Room: number % ROOMS, Title: `Ünï ${number}`,
@@ -34,9 +35,9 @@ const EVERYTHING = {
     row_key: '{PartitionKey}_{RowKey}'},
 };
 
-// Looks for an entity at its source and then at its destination, at any time,
-// mostly where the move is: it must be there, with a value that is as new as
-// what was acknowledged before.
+// Looks for an entity at its source and then at its destination, mostly near
+// the current position of the move: it must be in one of the two places, with a
+// value that is not older than the one acknowledged before.
 class Reader {
   constructor(store, writers, draw) {
     Object.assign(this, {writers, draw, looks: 0, there: 0, near: 0, wrong: [],
@@ -78,7 +79,8 @@ class Reader {
   }
 }
 
-// killed: `times` workers, each once it has sent so many batches, drawn.
+// killed: starts `times` workers and kills each once it has sent a drawn number
+// of batches.
 async function killed(suite, times, most, draw) {
   const {store} = suite;
   let since = 0;
@@ -101,8 +103,9 @@ async function killed(suite, times, most, draw) {
   }
 }
 
-// Goal: killed 30 times among writers, nothing is lost, nothing is there twice
-// but what is named, and no entity is ever in neither place.
+// Goal: the move is killed 30 times while writers write: no entity is lost,
+// only entities that the report names exist twice, and no entity is ever in
+// neither place.
 async function kills(suite) {
   await suite.open({
     jobs: {everything: EVERYTHING}, tables: ['Items', 'Old'],
@@ -124,7 +127,7 @@ async function kills(suite) {
     for (const writer of writers) writer.start();
     const reading = Promise.all(readers.map((reader) => reader.read()));
     reading.catch(() => {});
-    // A load of 1,000 takes 10 batches to delete and 16 to insert.
+    // A load of 1,000 entities needs 10 batches to delete and 16 to insert.
     await killed(suite, KILLS, Math.ceil(SIZE / 1000 * 26 * 2 / (KILLS + 10)),
         random(seed + 20));
     await suite.program.end(suite.worker(), LIFE_LIMIT_MS * 5);
@@ -141,8 +144,9 @@ async function kills(suite) {
     assert.ok(ledger.Attempt > KILLS, `${ledger.Attempt} attempts`);
     assert.ok(readers.every((r) => r.there > 0), 'nobody has seen it move');
   });
-  // What is written while a worker that was killed had it in hand: which of two
-  // counts, nobody can tell then, so both stay; a delete comes too late.
+  // An entity that was written while a killed worker was moving it: nobody can
+  // tell which of the two values counts, so both remain; a delete of such an
+  // entity may come too late.
   const twice = new Map();
   let wanted;
   await suite.judge('nothing is lost; what is there twice is named', async () => {
@@ -174,12 +178,14 @@ async function kills(suite) {
   });
 }
 
-// older: the value of one whose delete came too late may be an older one too.
+// older: returns the expected value of an entity whose delete came too late: it
+// may be an older value than the last.
 const older = (found, last) => Math.min(Number(found.text), last);
 
 const with_key = (entity) => [key(entity), entity];
 
-// destination_of: the keys that one that was read at its source gets.
+// destination_of: returns the destination keys of an entity that was read at
+// its source.
 const destination_of = ({PartitionKey, RowKey, Room}) => {
   const to = moved({PartitionKey, RowKey, Room: Room.text});
   return {PartitionKey: to.PartitionKey, RowKey: to.RowKey};

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Front ends that go on writing while a channel is deleted, and requests that
-// meet each other. The settle pass gives them a known place to step in: the
-// run is `waiting`, its tombstone stands, its first pass is over. It is long
-// enough for a front end that is slow, and short where nobody steps in.
+// Front ends that write while a channel is deleted, and several requests for
+// one channel. The settle pass gives the front ends a known moment: the run is
+// `waiting`, its tombstone is written, and its first pass is done. The settle
+// time is long enough for a slow front end, and short in the scenarios in which
+// none acts.
 'use strict';
 
 const assert = require('assert');
@@ -26,7 +27,8 @@ async function races(suite) {
     tables: jobs.deep_tables, worker: {slots: 16},
   });
 
-  // Goal: what comes under the tombstone before the settle pass is deleted too.
+  // Goal: entities that are inserted under the tombstone before the settle pass
+  // are deleted too.
   suite.scenario('late children, with children of their own', {
     seed: seed_family('Late'), ask: ask_for('Late'),
     async during(s, self, worker) {
@@ -41,8 +43,9 @@ async function races(suite) {
     expect: gone('Late'),
   });
 
-  // Goal: while a late grandchild may come, its blog and its channel stand to
-  // tell; it goes, and they after it.
+  // Goal: as long as late grandchildren may come, their blog and their channel
+  // remain; the late grandchildren are deleted, and then the blog and the
+  // channel.
   suite.scenario('late grandchildren under blogs that are kept for them', {
     seed: seed_family('Later'), ask: ask_for('Later'),
     async during(s, self, worker) {
@@ -58,8 +61,8 @@ async function races(suite) {
     expect: gone('Later'),
   });
 
-  // Goal: two requests for one channel: one works while the other waits its
-  // turn, and both end well.
+  // Goal: several runs for one channel: one works while the others wait, and
+  // all succeed.
   suite.scenario('two runs for one channel at once', {
     seed: seed_family('Twice'),
     async ask(s, self) {
@@ -89,14 +92,14 @@ async function races(suite) {
     async expect(s, self) {
       const there = jobs.cascade(s.model, 'Same').length;
       const run = await s.ended(self.id, 'succeeded');
-      assert.ok(run.EntitiesDeleted <= there); // not once more each
+      assert.ok(run.EntitiesDeleted <= there); // not once for each message
       const runs = (await s.store.runs()).filter((r) => r.Id === self.id);
       assert.strictEqual(runs.length, 1);
     },
   });
 
-  // Goal: no channel is no reason to leave its blogs; nothing is left behind,
-  // no tombstone either.
+  // Goal: if there is no channel, its blogs are deleted all the same; nothing
+  // is left, and no tombstone.
   suite.scenario('a channel that does not exist, with blogs', {
     seed(s) {
       for (const [table, entity] of jobs.family('Missing'))
@@ -108,8 +111,8 @@ async function races(suite) {
     ask: ask_for('Nothing'), expect: gone('Nothing'),
   });
 
-  // Goal: a channel that was created after the request is a new one: it and
-  // everything under it is spared.
+  // Goal: a channel that was created after the request is a new one: neither it
+  // nor anything under it is deleted.
   suite.scenario('a channel that is re-created after the request', {
     seed: seed_family('Again'),
     async ask(s, self) {
@@ -151,7 +154,7 @@ async function races(suite) {
     },
   });
 
-  // Goal: a front end that overwrites the tombstone has made a new channel;
+  // Goal: a front end that overwrites the tombstone has created a new channel:
   // from then on nothing more is deleted.
   suite.scenario('a tombstone that somebody overwrites', {
     seed(s) {
@@ -173,8 +176,8 @@ async function races(suite) {
     },
   });
 
-  // Goal: the moment the run has succeeded the name is free, and nothing of
-  // the old run, nor its message once more, touches the new channel.
+  // Goal: once the run has succeeded, the name is free: neither the old run nor
+  // a second message for it changes the new channel.
   suite.scenario('a channel that is re-created just after', {
     seed: seed_family('After'), ask: ask_for('After', 'delete-now'),
     async during(s, self, worker) {

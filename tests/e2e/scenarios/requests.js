@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a clean cascade costs, counted where the service would bill it.
+// What an undisturbed cascade costs in requests, as the service bills them.
 'use strict';
 
 const assert = require('assert');
@@ -16,20 +16,22 @@ const SHAPES = [
   {partitions: 3, blogs: 301, settle: ['1s', '2s']},
 ];
 
-// What a worker asks of the ledger at its start, whatever there is to do: the
-// ledger index rows of open runs, for each job. Counted once, and no attempt's.
+// start_cost: returns how many requests to the ledger a worker sends at its
+// start, before any attempt: it reads the index rows of open runs of each job.
 async function start_cost(suite) {
   await suite.drain();
   return suite.store.proxy.count(is_ledger);
 }
 
-// Goal: N blogs in P partitions, one rule: at most ceil(N/1000) + 1 pages, a
-// batch per started hundred of each partition, an empty look per settle, and
-// 10 more; to the ledger 6 an attempt and one a renewal, and 2 for each job that
-// has runs: a worker prunes what ended long ago, at its start and each hour. A
-// drain looks at the open runs, a page a job and two more, at its end and while
-// messages are hidden: twice in a settle at most, and once more for each second,
-// also a begun one, by which a busy machine draws it out.
+// Goal: for N blogs in P partitions and one rule, the data tables get at most
+// ceil(N/1000) + 1 pages, a batch for each started hundred of each partition,
+// an empty page for each settle pass, and 10 more. The ledger gets at most 6
+// requests for each attempt and one for each renewal; 2 for each job that has
+// runs, because a worker prunes old runs at its start and each hour; and the
+// requests of the drain, which reads the open runs (a page for each job and two
+// more) at its end and while messages are hidden: at most twice for each
+// settle, and once more for each started second by which a busy machine makes
+// it longer.
 async function requests(suite) {
   const rule = {
     table: 'Blogs', partition_key_prefix: '{channel}_',
@@ -70,8 +72,8 @@ async function requests(suite) {
       assert.ok(data.length <= most, `${data.length} requests to the data ` +
           `tables, at most ${most}: ${summary(data)}`);
       const renewals = made.filter((r) => r.kind === 'renew').length;
-      // Each of these passes reads the name and the ledger index rows of every job in
-      // the ledger.
+      // Each of these passes reads the name and the ledger index rows of every
+      // job that has runs.
       const pruning = 2 * (i + 1), orphans = 2 * (i + 1);
       const waits = settles.map((time) => parseInt(time, 10)).filter((s) => s);
       const usual_s = waits.reduce((sum, s) => sum + s + 1, 2);
@@ -92,9 +94,9 @@ const NESTED = [
   {blogs: 5000, every: 5, settle: '1s'},
 ];
 
-// Goal: blogs with rules of their own under them, with comments or without,
-// cost pages and batches, not a query each: three passes over the blogs and
-// their comments, and the batches.
+// Goal: if blogs have child rules, with comments or without, they cost pages
+// and batches, not a query each: three passes over the blogs and their
+// comments, and the batches.
 async function nested(suite) {
   const children = [{
     table: 'Blogs', partition_key: '{channel}', children: [{
@@ -128,7 +130,7 @@ async function nested(suite) {
       const pages = Math.ceil(blogs / 1000) + Math.ceil(comments.length / 1000);
       const batches =
           Math.ceil(blogs / 100) + Math.ceil(comments.length / 100);
-      // A page of comments may begin again with each page of blogs.
+      // With each page of blogs a new page of comments may begin.
       const most = 3 * (2 * pages + 5) + batches + 15;
       assert.ok(data.length <= most, `${data.length} requests to the data ` +
           `tables, at most ${most}: ${summary(data)}`);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A worker beside others on its host: the runs of one that is killed are taken
-// over at once, of one that is only suspended when their lease has expired.
+// Several workers on one host: the runs of a killed worker are taken over at
+// once; those of a suspended worker only when their lease has expired.
 'use strict';
 
 const assert = require('assert');
@@ -10,13 +10,15 @@ const jobs = require('../lib/jobs');
 const {sleep, until} = require('../lib/wait');
 const {tail} = require('../lib/program');
 
-// A lease that nobody waits for, and how long a take-over may take instead.
+// A lease whose end no worker waits for, and how long a take-over may take
+// instead.
 const LONG_LEASE_S = 60, TAKEN_MS = 2000, STOP_MS = 20000;
-// A lease that a test waits for.
+// A lease whose end a test waits for.
 const SHORT_LEASE_S = 8;
 const BLOGS = 3000, PER_SECOND = 1000;
 
-// open: a channel with blogs enough for some seconds, and its run enqueued.
+// open: stores a channel with blogs for some seconds of work, and enqueues its
+// run.
 async function open(suite, visibility_s, more = {}) {
   await jobs.open_flat(suite, {
     visibility_timeout: `${visibility_s}s`, requests: 2, slots: 2,
@@ -32,7 +34,8 @@ async function until_half_done(suite, worker) {
   }, 30000, () => worker.over && assert.fail(tail(worker.log)));
 }
 
-// taken_at: when the worker acquired the run, by its own log.
+// taken_at: returns when the worker acquired the lease of the run, by its own
+// log.
 function taken_at(worker, attempt = 2) {
   const line = worker.log.split('\n')
       .find((l) => l.includes(`lease acquired, attempt ${attempt}`));
@@ -44,8 +47,9 @@ async function ready(worker) {
       20000, () => worker.over && assert.fail(tail(worker.log)));
 }
 
-// judge_take_over: the second ends the run soon. Returns the time from `since`
-// (the kill, or its start) to the take-over.
+// judge_take_over: throws unless the second worker completes the run soon.
+// Returns the time from `since` (the kill, or the start of the second worker)
+// to the take-over.
 async function judge_take_over(suite, id, second, since) {
   const run = await suite.state(id, ['succeeded'], second);
   assert.strictEqual(run.Attempt, 2, tail(second.log));
@@ -56,8 +60,8 @@ async function judge_take_over(suite, id, second, since) {
   return took_ms;
 }
 
-// Goal: `kill -9`, then another worker: it goes on within two seconds, and not
-// when the lease of a minute has expired.
+// Goal: after `kill -9` another worker is started: it continues the run within
+// two seconds, without waiting for the lease of a minute to expire.
 async function started(suite) {
   const id = await open(suite, LONG_LEASE_S);
   let took_ms;
@@ -74,8 +78,8 @@ async function started(suite) {
       `after the start)`);
 }
 
-// Goal: the same for one that was idle beside it; and its message, which is
-// still hidden, finds a run that has ended.
+// Goal: a worker that was idle takes over the run as fast. The run's message,
+// which is still hidden, is deleted later, when the run has ended.
 async function idle(suite) {
   const id = await open(suite, 20);
   let took_ms;
@@ -100,8 +104,8 @@ async function idle(suite) {
       `after the kill)`);
 }
 
-// suspend: not while the worker writes to an embedded store: SQLite's lock is
-// the process's, and nobody else could write until it is awake.
+// suspend: stops the worker, but not while it writes to an embedded store: then
+// it would have SQLite's lock, and no other process could write.
 async function suspend(worker) {
   for (let tries = 0; tries < 1000; tries++) {
     worker.kill('SIGSTOP');
@@ -116,8 +120,8 @@ async function suspend(worker) {
   throw new Error('the worker writes all the time');
 }
 
-// Goal: suspended is not dead: it has its lease until that expires, beside a
-// worker that is idle and one that starts.
+// Goal: a suspended worker is not dead: it keeps its lease until this expires,
+// beside an idle worker and a new one.
 async function suspended(suite) {
   const id = await open(suite, SHORT_LEASE_S);
   await suite.judge('a worker that is suspended keeps its run until the lease ' +
@@ -125,7 +129,7 @@ async function suspended(suite) {
     const first = suite.worker([]);
     await until_half_done(suite, first);
     await suspend(first);
-    await sleep(500); // what it had sent has landed
+    await sleep(500); // the requests that it had sent have arrived
     const lease = Date.parse((await suite.run_of(id)).LeaseUntil);
     const second = suite.worker([]);
     await until('the second has the run', () => taken_at(second),
@@ -141,8 +145,8 @@ async function suspended(suite) {
   });
 }
 
-// Goal: `run` that was killed continues by its id at once; and workers leave
-// no files behind.
+// Goal: a killed `run` continues at once if it is started again with the same
+// id; and workers leave no files behind.
 async function by_hand(suite) {
   await open(suite, LONG_LEASE_S);
   await suite.judge('`run` continues a killed one by its id at once',
@@ -165,8 +169,8 @@ async function by_hand(suite) {
       });
 }
 
-// Goal: where no lock file can be made, all else works, and the log says so
-// to who looks for it.
+// Goal: if no lock file can be created, everything else works, and a debug line
+// in the log says so.
 async function without(suite) {
   const id = await open(suite, SHORT_LEASE_S);
   await suite.judge('without a folder for lock files the lease is waited for',

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Where a worker keeps its secrets: not in its environment, and in its memory no
-// more of them than it needs to sign requests.
+// Where a worker keeps its secrets: they are not in its environment, and in its
+// memory only as far as it needs them to sign requests.
 'use strict';
 
 const assert = require('assert');
@@ -13,7 +13,7 @@ const {list} = require('../lib/model');
 
 const TOKEN = 'memory-0123456789abcdef-token';
 
-// check: ask the worker's server whether the token is right.
+// check: asks the worker's server whether the token is right.
 const check = (port) => request(port, 'POST', '/api/check', {
   body: '{}', headers: {
     'Content-Type': 'application/json', 'X-Tableward': '1',
@@ -21,7 +21,8 @@ const check = (port) => request(port, 'POST', '/api/check', {
   },
 });
 
-// from_files: a worker whose secrets are in files; {worker, port}.
+// from_files: starts a worker whose secrets are in files; returns {worker,
+// port}.
 async function from_files(suite) {
   const write = (name, text) =>
     fs.writeFileSync(path.join(suite.folder, name), `${text}\n`);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Import and export: what is exported, imported elsewhere and exported again is
-// the same file, byte for byte; killed and started again with the same id, they
-// end as if nothing had happened; and rejected lines are not lost.
+// Import and export: a table that is exported, imported elsewhere and exported
+// again gives the same file, byte for byte; a command that is killed and
+// started again with the same id ends as if it had not been killed; and
+// rejected lines are not lost.
 'use strict';
 
 const assert = require('assert');
@@ -21,7 +22,8 @@ const TEXTS = ['', 'plain', 'Ünï "q" \\ / \n\r\t', '\u0000\u0001\u001f\u007f',
   '😀 \u200b', 'x'.repeat(300)];
 const FRACTIONS = ['', '.5', '.1234567', '.0000001'];
 
-// line: an entity of all eight types as one line, its properties in any order.
+// line: returns an entity of all eight types as one line of JSON, its
+// properties in a random order.
 function line(i, next) {
   const two = (n) => String(1 + next(n)).padStart(2, '0');
   const typed = (name, type, json) =>
@@ -49,7 +51,7 @@ function line(i, next) {
   return `{${[...keys, ...properties].join(',')}}`;
 }
 
-// open: the suite's store, and one beside it; names of files in its folder.
+// open: opens the suite with a second, embedded store named `other`.
 async function open(suite, tables = []) {
   await suite.open({jobs: {}, tables});
   suite.options = ['--config', suite.program.configure({
@@ -81,7 +83,8 @@ function same_files(suite, a, b) {
       fs.readFileSync(suite.file(b))) === 0, `${a} and ${b} differ`);
 }
 
-// Goal: embedded, to the store, and back to embedded: three times one file.
+// Goal: exports from the embedded store, from the suite's store, and from the
+// embedded store again are the same file.
 const round_trip = (long) => async (suite) => {
   const count = long ? 200000 : HOW_MANY[suite.Store.name];
   await open(suite);
@@ -99,7 +102,7 @@ const round_trip = (long) => async (suite) => {
         assert.strictEqual(suite.text('a.jsonl').split('\n').length, count + 1);
       });
   if (long) return;
-  // Goal: the service itself says that nothing is lost or changed.
+  // Goal: the service itself confirms that nothing is lost or changed.
   await suite.judge('the store holds what the first file says', async () => {
     const wanted = suite.text('first.jsonl').trim().split('\n');
     await suite.holds('There', wanted.map(parse_exactly));
@@ -116,11 +119,12 @@ const round_trip = (long) => async (suite) => {
   });
 };
 
-// killed: run a command again and again, each time with a SIGKILL after a
-// while that may be twice as long as the one before, until it ends by itself;
-// {kills, code, log}. Whatever this machine takes for the work, some of these
-// lives end in the midst of it: the first are shorter than a start. These block
-// the event loop: the work of another suite may take longer than all of theirs.
+// killed: runs a command again and again, each time with a SIGKILL after a
+// drawn time whose limit doubles, until it ends by itself; returns {kills,
+// code, log}. On any machine some of these processes are killed in the middle
+// of their work, because the first times are shorter than a start of the
+// program. The first four times block the event loop, because the work of
+// another suite in this process could take longer.
 async function killed(suite, next, args) {
   for (let kills = 0; ; kills++) {
     const life_ms = kills < 11 ? next(4 << kills) : 600000;
@@ -136,8 +140,8 @@ async function killed(suite, next, args) {
   }
 }
 
-// Goal: the same table and the same file of rejected lines, each line once,
-// after kills at any moment; the same file of an export.
+// Goal: after kills at any moment, an import gives the same table and the same
+// file of rejected lines, each line once; an export gives the same file.
 async function kills(suite) {
   const count = 2 * HOW_MANY[suite.Store.name];
   const seed = seed_of_run();
@@ -166,7 +170,8 @@ async function kills(suite) {
         const end = await killed(
             suite, next, ['export', 'Killed', 'cut.jsonl', '--id', 'out']);
         assert.ok(end.kills > 0, 'it was never killed');
-        // Killed once its file had its name, there is nothing to continue.
+        // If it was killed after its file got its final name, there is nothing
+        // to continue.
         if (end.code === 64) assert.match(end.log, /cut\.jsonl exists: --force/);
         else assert.strictEqual(end.code, 0, end.log);
         same_files(suite, 'whole.jsonl', 'cut.jsonl');
@@ -176,8 +181,9 @@ async function kills(suite) {
       });
 }
 
-// Goal: every table of a store, there and back, by commands that are killed at
-// any moment and started again; what was open in the ledger is not continued.
+// Goal: all tables of a store are exported and imported by commands that are
+// killed at any moment and started again; the ledger is exported, but not
+// imported.
 async function all_tables(suite) {
   const count = HOW_MANY[suite.Store.name] / 2;
   const seed = seed_of_run();
@@ -212,7 +218,8 @@ async function all_tables(suite) {
         const end = await killed(
             suite, next, ['export', '--all', 'cut', '--id', 'out']);
         assert.ok(end.kills > 0, 'it was never killed');
-        // Killed when all files had their names and its progress was removed.
+        // If it was killed after all files had their names and its progress was
+        // removed.
         if (end.code === 64) assert.match(end.log, /exists: --force/);
         else assert.strictEqual(end.code, 0, end.log);
         assert.deepStrictEqual(fs.readdirSync(suite.file('cut')).sort(),
@@ -230,8 +237,8 @@ async function all_tables(suite) {
       });
 }
 
-// Goal: --on-conflict alone decides what is in the table, equal entities are
-// accepted, and rejected lines are kept.
+// Goal: --on-conflict alone decides the content of the table, equal entities
+// are accepted, and rejected lines are kept.
 async function conflicts(suite) {
   const keys = (i) =>
       ({PartitionKey: 'p', RowKey: String(i).padStart(4, '0')});
@@ -265,7 +272,7 @@ async function conflicts(suite) {
     });
 }
 
-// Goal: as CSV, too, it is one table there and back.
+// Goal: a table that is exported and imported as CSV is unchanged, too.
 async function csv_round_trip(suite) {
   await open(suite);
   await suite.judge('a table goes through CSV and is the same', async () => {
@@ -284,8 +291,8 @@ async function csv_round_trip(suite) {
   });
 }
 
-// Goal: the lines of an export have one order on every store, the service's,
-// also of characters that UTF-16 and UTF-8 order differently.
+// Goal: the lines of an export are in the service's order on every store, also
+// for characters that UTF-16 and UTF-8 order differently.
 async function order(suite) {
   const letters = ['a', '\ud7ff', '\uff41', '\uffe5', '😀', '🚂'];
   const next = random(5);
@@ -314,8 +321,8 @@ async function order(suite) {
   });
 }
 
-// Goal: SIGTERM ends each command within 5 s, whatever it waits for: here a
-// service that takes requests and never answers.
+// Goal: SIGTERM ends each command within 5 s while it waits: here for a service
+// that accepts requests and never responds.
 async function stop(suite) {
   const silent = net.createServer((socket) => socket.on('error', () => {}));
   await new Promise((resolve) => silent.listen(0, '127.0.0.1', resolve));
@@ -349,7 +356,8 @@ async function stop(suite) {
   silent.close();
 }
 
-// Goal: a CSV file as Storage Explorer writes it, types and quotes and all.
+// Goal: a CSV file as Storage Explorer writes it can be imported, with its
+// types and quotes.
 async function csv(suite) {
   await open(suite);
   await suite.judge('CSV of Storage Explorer', async () => {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Upgrades of a table that nobody else writes to: what becomes of every type,
-// version and kind of entity, what cannot be upgraded, and what it costs.
+// Upgrades of a table that nobody else writes to: entities of every type,
+// version and kind, entities that cannot be upgraded, and the cost.
 'use strict';
 
 const assert = require('assert');
@@ -12,8 +12,8 @@ const {step, document, typed, upgrade} = upgrades;
 
 // ---- from version to version ----
 
-// Goal: entities of all types, versions and kinds go to version 3, exactly and
-// in one write each; a second run finds nothing.
+// Goal: entities of all types, versions and kinds are upgraded to version 3,
+// exactly and in one write each; a second run writes nothing.
 async function chain(suite, count) {
   await suite.open({jobs: {'blogs': upgrade('Blogs', 3)}, tables: ['Blogs']});
   const {store} = suite;
@@ -71,8 +71,9 @@ const near_1_mib = (n) => ({
       list(15, (i) => [`Fill${i}`, 'F'.repeat(31500)])),
 });
 
-// Goal: an entity that cannot be upgraded is left whole and told of, with keys
-// and reason; the rest goes on. `on_error` decides about conversions.
+// Goal: an entity that cannot be upgraded remains unchanged and is reported
+// with its keys and a reason; the others are upgraded. `on_error` decides what
+// happens when a conversion fails.
 async function refusals(suite) {
   const job = (table, on_error, more = []) => ({
     kind: 'schema-upgrade', table,
@@ -91,7 +92,7 @@ async function refusals(suite) {
   const {store} = suite;
   const good = list(250, (n) => ({...rated(n, `${n}.5`), Big: 'b', Old: 'o'}));
   const bad = {
-    // 252 properties is what an entity may have; Copy and the version are new.
+    // An entity may have 252 properties; Copy and the version are new.
     'too many properties': [{...wide(1001, 250), Big: 'b'}, /252|properties/],
     'too large': [near_1_mib(1002), /1 MiB|large|bytes/],
     'no number': [{...rated(1003, 'three'), Big: 'b'}, /Rating/],
@@ -164,9 +165,10 @@ async function refusals(suite) {
 
 const without_record = ({TablewardExpanded, ...kept}) => kept;
 
-// Goal: after expand both shapes are there, and each release writes its own;
-// after contract there is only the new one, and no write of either is lost: what
-// both have written is named and unchanged.
+// Goal: after expand the entities have the properties of both versions, and
+// each release writes its own; after contract there are only the new ones, and
+// no write of either release is lost: an entity that both have written
+// differently is named and unchanged.
 async function phases(suite) {
   await suite.open({
     jobs: {
@@ -226,17 +228,17 @@ async function phases(suite) {
     return {partitionKey: PartitionKey, rowKey: RowKey};
   };
   await suite.judge('two releases write', async () => {
-    // The old one: a merge, a replace that knows nothing new, one that keeps
-    // the version that it has read.
+    // The old release: a merge, a replace without the new properties, and one
+    // that keeps the version that it has read.
     await sdk.updateEntity({...at(1), Text: 'merged'}, 'Merge');
     await sdk.updateEntity({...at(2), Text: 'replaced', Views: {
       type: 'Int64', value: '22'}}, 'Replace');
     await sdk.updateEntity(
         {...at(3), Text: 'typed', SchemaVersion: 2}, 'Replace');
-    // The new one: a merge, a replace that knows nothing old.
+    // The new release: a merge, and a replace without the old properties.
     await sdk.updateEntity({...at(4), Body: 'new'}, 'Merge');
     await sdk.updateEntity({...at(5), Body: 'whole', SchemaVersion: 2}, 'Replace');
-    // Both, and different.
+    // Both properties, with different values.
     await sdk.updateEntity({...at(6), Text: 'one', Body: 'two'}, 'Merge');
     expected[1].Body = 'merged';
     expected[2] = {...upgrades.keys(2), Body: 'replaced', ViewsText: '22',
@@ -272,8 +274,8 @@ const SHAPES = [
   [1001, 40, 0], [2345, 7, 0], [60, 1, 150],
 ];
 
-// Goal: ceil(N/1000) pages a round, and more of large entities; a batch per
-// started hundred of each partition or 4 MiB, and 10 more.
+// Goal: at most ceil(N/1000) pages for each round, more if entities are large;
+// a batch for each started hundred of each partition or 4 MiB; and 10 more.
 async function requests(suite) {
   const table = (i) => `Cost${i}`;
   await suite.open({
@@ -283,7 +285,7 @@ async function requests(suite) {
         step('add', 'Language', {type: 'Edm.String', value: 'en'})]),
     }])),
     tables: SHAPES.map((_, i) => table(i)),
-    worker: {visibility_timeout: '60s'}, // no request is given up too early
+    worker: {visibility_timeout: '60s'}, // no request times out early
   });
   const {store} = suite;
   for (const [i, [count, partitions, kib]] of SHAPES.entries())

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Two releases that write side by side between expand and contract: no
-// acknowledged write is lost, and what both have written is named.
+// Two releases that write at the same time between expand and contract: no
+// acknowledged write is lost, and entities that both have written differently
+// are named.
 'use strict';
 
 const assert = require('assert');
@@ -13,7 +14,7 @@ const {step, document} = upgrades;
 
 const SIZE = Number(process.env.E2E_SIZE || 20000);
 const SECONDS = Number(process.env.E2E_SECONDS || 60);
-const HANDS = 4; // of each release
+const HANDS = 4; // concurrent writers of each release
 const PAUSE_MS = 40;
 
 const JOB = {
@@ -24,16 +25,16 @@ const JOB = {
   ]),
 };
 
-// What each release makes of an entity as a whole: it knows one of two
-// properties, and nothing of the other release's.
+// The whole entity as each release writes it: a release knows one of the two
+// properties and nothing of the other release's.
 const title = (n) => ({...upgrades.keys(n), Title: `Blog ${n}`});
 const RELEASES = {
   Text: (n, Text) => ({...title(n), Text}),
   Body: (n, Body) => ({...title(n), Body, Language: 'en', SchemaVersion: 2}),
 };
 
-// The clients' memory of an entity: what was acknowledged last, and which of
-// the two properties since expand.
+// What the clients know of an entity: the last acknowledged state, and which of
+// the two properties were written since expand.
 class Known {
   constructor(n) {
     this.n = n;
@@ -54,19 +55,20 @@ class Known {
     this.written = new Set([property]);
   }
 
-  // Both were written, without a look at each other.
+  // True if both properties were written, to different values.
   get differs() {
     return this.written.size === 2 && this.entity.Text !== this.entity.Body;
   }
 
-  // contracted: what contract must leave of it.
+  // contracted: the entity as contract must leave it.
   get contracted() {
     const {Text, Body} = this.entity;
     if (this.differs) return this.entity;
     return RELEASES.Body(this.n, this.written.has('Text') ? Text : Body);
   }
 
-  // seen: somebody has read it; contract may have been there before.
+  // seen: notes that a client has read the entity; contract may have changed it
+  // before.
   seen({Text, Body}) {
     if (Text !== undefined || this.entity.Text === undefined) return;
     assert.strictEqual(Body, this.contracted.Body, `Blog ${this.n}`);
@@ -74,8 +76,8 @@ class Known {
   }
 }
 
-// A release changes entities with the ETag that it reads, and remembers what is
-// acknowledged.
+// A release. It changes entities with the ETag that it has read, and notes what
+// is acknowledged.
 class Release {
   constructor(client, all, property, draw) {
     Object.assign(this, {client, all, property, draw,
@@ -119,7 +121,7 @@ class Release {
     this.writes.replace++;
   }
 
-  // Again when the job was faster.
+  // Writes again if the job was faster (412).
   async #update(known, entity, mode) {
     const {PartitionKey, RowKey} = entity;
     for (;;)
@@ -134,9 +136,10 @@ class Release {
   }
 }
 
-// Goal: expand; an old and a new release write for a minute, merges and
+// Goal: after expand, an old and a new release write for a minute, merges and
 // replaces, the new one also during contract; contract loses nothing and names
-// each entity that both have written; corrected, it is contracted too.
+// each entity that both have written differently; once corrected, these are
+// contracted too.
 async function releases(suite) {
   await suite.open({jobs: {blogs: JOB}, tables: ['Blogs']});
   const {store} = suite, seed = seed_of_run(), draw = random(seed);
@@ -170,7 +173,7 @@ async function releases(suite) {
         const names = named(suite);
         const of = (known) => names.has(key(known.entity));
         assert.deepStrictEqual(differing().filter((known) => !of(known)), []);
-        // The new release may have replaced one since it was named.
+        // The new release may have replaced an entity since it was named.
         assert.deepStrictEqual(
             all.filter((known) => of(known) && !known.differed), []);
         await all_hold();

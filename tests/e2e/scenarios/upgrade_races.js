@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Upgrades of a table that old and new releases go on writing to, and upgrades
-// whose worker is killed, under the eyes of a reader.
+// Upgrades of a table to which old and new releases continue to write, and
+// upgrades whose worker is killed while a reader reads.
 'use strict';
 
 const assert = require('assert');
@@ -17,12 +17,12 @@ const {upgrade, to_2, blog, with_version} = upgrades;
 
 // ---- writers ----
 
-// W0 to W3: how often each writer has counted an entity up.
+// W0 to W3: how often each of the four writers has incremented an entity.
 const counted = (n, counters) => ({...blog(n), ...counters});
 const zeros = {W0: 0, W1: 0, W2: 0, W3: 0};
 
-// What an acknowledged write left behind: by key, {n, counters}; a key that
-// is not there was deleted.
+// The writers, and the state of each entity after the acknowledged writes:
+// `stored` has the counters by number; a number that is missing was deleted.
 class Writers {
   constructor(client, draw, count) {
     Object.assign(this, {client, draw, count, next: count, over: false});
@@ -30,7 +30,7 @@ class Writers {
     this.done = {update: 0, replace: 0, insert: 0, delete: 0, refused: 0};
   }
 
-  // write: writer i goes on until told to end.
+  // write: writer i writes until `over` is set.
   async write(i) {
     const ways = ['update', 'update', 'replace', 'replace', 'insert', 'delete'];
     while (!this.over) {
@@ -38,21 +38,22 @@ class Writers {
       try {
         if (await this[way](i)) this.done[way]++;
       } catch (error) {
-        // Somebody was faster, or it is gone: not acknowledged.
+        // Another write was faster, or the entity is gone: the write is not
+        // acknowledged.
         if (![404, 412].includes(error.statusCode)) throw error;
         this.done.refused++;
       }
     }
   }
 
-  // of: a key; everybody's, or writer i's own.
+  // of: draws the number of an entity: a shared one, or one of writer i alone.
   of(i, own) {
     const n = this.draw(Math.floor(this.count / 8)) * 8;
     return own ? n + 4 + i : n + this.draw(4);
   }
 
-  // update: what all count up, each its own counter: with the ETag, merged
-  // into the entity whatever its version is.
+  // update: increments writer i's counter in a shared entity: merges it with
+  // the ETag, whatever the entity's version is.
   async update(i) {
     const n = this.of(i, false), at = upgrades.keys(n);
     const {etag, ...read} =
@@ -64,8 +65,8 @@ class Writers {
     return true;
   }
 
-  // replace: as a whole. What all share: with the ETag, by an old release, or
-  // a new one, which know all counters; what is its own: without an ETag.
+  // replace: replaces a whole entity. A shared one: with the ETag, as an old or
+  // a new release, which know all counters. One of its own: without an ETag.
   async replace(i) {
     const own = this.draw(2) === 0, n = this.of(i, own), at = upgrades.keys(n);
     let counters = this.stored.get(n), etag = '*';
@@ -87,7 +88,8 @@ class Writers {
     return true;
   }
 
-  // insert: old-version entities, new ones and such as it has deleted.
+  // insert: inserts an entity of the old version, a new one or one that this
+  // writer has deleted.
   async insert(i) {
     const n = this.of(i, true);
     const back = !this.stored.has(n) ? n : this.next++;
@@ -97,8 +99,8 @@ class Writers {
     return true;
   }
 
-  // delete: its own, whatever has become of it; and one that all share, which
-  // nobody brings back.
+  // delete: deletes an entity of its own, whatever its state; or a shared
+  // entity, which nobody inserts again.
   async delete(i) {
     const own = this.draw(4) !== 0, n = this.of(i, own), at = upgrades.keys(n);
     if (!this.stored.has(n)) return false;
@@ -111,8 +113,9 @@ class Writers {
     return true;
   }
 
-  // insisting: what is its own is there, and needs no ETag: an upgrade that
-  // comes between is no reason to give up, and nothing else may.
+  // insisting: makes a write. An entity of its own exists and needs no ETag:
+  // after a 412, which an upgrade may cause, it writes again; any other error
+  // is a failure of the test.
   async insisting(write, own) {
     for (;;)
       try {
@@ -124,7 +127,7 @@ class Writers {
       }
   }
 
-  // survivors: what must stand there once all is upgraded.
+  // survivors: returns the entities that must exist after the upgrade.
   survivors() {
     return [...this.stored].map(
         ([n, counters]) => to_2(counted(n, counters)));
@@ -135,8 +138,8 @@ const at_2 = (entity) => entity.SchemaVersion &&
     entity.SchemaVersion.text === '2';
 
 // Goal: four writers update, replace, insert and delete as fast as they can
-// while the upgrade runs: nothing that was acknowledged is lost, nothing that
-// was deleted is back, all that is there is at the new version.
+// while the upgrade runs: no acknowledged write is lost, no deleted entity
+// comes back, and all entities are at the new version.
 async function writers(suite, count, seconds) {
   await suite.open({
     jobs: {'blogs-v2': upgrade('Blogs', 2)},
@@ -157,8 +160,8 @@ async function writers(suite, count, seconds) {
         .finally(() => (stopped = true));
     writing.catch(() => {});
     setTimeout(() => (all.over = true), seconds * 1000);
-    // A run that a moment of rest let end is followed by another, until one
-    // began after the writers had stopped.
+    // A run ends when the writers rest for a moment. Then another one follows,
+    // until one began after the writers had stopped.
     for (let last = false; !last;) {
       last = stopped;
       const id = `run-${++runs}`;
@@ -167,7 +170,7 @@ async function writers(suite, count, seconds) {
       const run = await suite.ended(id, 'succeeded');
       assert.ok(run.Rounds >= 2, `${run.Rounds} rounds`);
       passes += run.Rounds;
-      // What the writers did during its last round may be behind it (A1, A2).
+      // Writes during its last round may be behind the run (A1, A2).
       if (last) assert.strictEqual(await behind(), 0, `seed ${seed}`);
     }
     await writing;
@@ -181,11 +184,11 @@ async function writers(suite, count, seconds) {
     holds('Blogs', all.survivors(), await front.read('Blogs'), `seed ${seed}`));
 }
 
-// ---- one who steps in between ----
+// ---- a writer between read and write ----
 
-// Goal: an entity that is changed between read and write costs a read of that
-// one and a second batch, and nobody's change. Writers that never rest do not
-// make a run fail: it says how far it is behind.
+// Goal: an entity that is changed between read and write costs one read of this
+// entity and a second batch, and no write is lost. Writers that never rest do
+// not make a run fail: the run reports how far it is behind.
 async function between(suite) {
   await suite.open({
     jobs: {
@@ -223,8 +226,9 @@ async function between(suite) {
     entities.splice(43, 1);
     await suite.holds('Blogs', entities.map(to_2));
     assert.strictEqual(ledger.EntitiesWritten, 99);
-    // Two rounds, the refused batch, a read of each that was in its way, and
-    // what is left of the batch, which may be refused for the second of them.
+    // Two rounds, the refused batch, a read of each of the two entities that
+    // caused it, and the rest of the batch, which may be refused again for the
+    // second entity.
     const kinds = made.map((r) => r.kind).join(' ');
     assert.ok(made.length <= 12, kinds);
   });
@@ -246,8 +250,8 @@ async function between(suite) {
 
 // ---- kills ----
 
-// A reader that goes on reading, a partition at a time: each entity must be as
-// it was, or as it will be, whenever it looks.
+// A reader that reads one partition after another: each entity must always be
+// as it was before or as it will be after the upgrade.
 class Reader {
   constructor(front, table, entities, draw) {
     Object.assign(this, {front, table, draw, over: false, looks: 0, wrong: []});
@@ -276,7 +280,8 @@ class Reader {
   }
 }
 
-// two_tables: a clean one and one whose upgrade is killed time and again.
+// two_tables: fills two tables: Clean is upgraded without a kill; the worker
+// that upgrades Swept is killed again and again.
 async function two_tables(suite, count) {
   await suite.open({
     jobs: {
@@ -284,7 +289,7 @@ async function two_tables(suite, count) {
     },
     tables: ['Clean', 'Swept'], worker: {
       visibility_timeout: '2s', requests: 4,
-      max_attempts: 100, // after which those that were killed are spaced
+      max_attempts: 100, // later attempts of killed workers are spaced out
     },
   });
   const entities = list(count, (n) =>
@@ -295,7 +300,8 @@ async function two_tables(suite, count) {
   return {entities, front};
 }
 
-// watched: what happens to Swept while a reader looks on, and how it ends.
+// watched: requests the upgrade of Swept, calls `work` while a reader reads,
+// and judges the result.
 async function watched(suite, {entities, front}, seed, work) {
   const reader = new Reader(front, 'Swept', entities, random(seed + 1));
   const reading = reader.read();
@@ -314,9 +320,10 @@ async function watched(suite, {entities, front}, seed, work) {
   return {run, looks: reader.looks};
 }
 
-// Goal: killed at requests drawn from the clean count, the table ends as after
-// one undisturbed run, no reader ever saw an entity between versions, and no
-// entity is written twice but those whose answer a killed worker missed.
+// Goal: with kills at requests drawn from those of an undisturbed run, the
+// table ends as after an undisturbed run, no reader ever sees an entity between
+// two versions, and only writes whose response a killed worker missed are sent
+// twice.
 async function kills(suite, count, times) {
   const tables = await two_tables(suite, count);
   let clean;
@@ -344,9 +351,10 @@ async function kills(suite, count, times) {
       });
 }
 
-// Goal: the same, where no request can be seen: killed after a part, drawn, of
-// the time that a clean upgrade takes. Where every worker was done before its
-// kill, the old entities are put back, and half the time is given.
+// Goal: the same, on a store whose requests cannot be observed: each worker is
+// killed after a drawn part of the time that an undisturbed upgrade takes. If
+// every worker was done before its kill, the old entities are stored again, and
+// the times are halved.
 async function timed_kills(suite, count, times) {
   const tables = await two_tables(suite, count);
   let took;
