@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What bare libcurl takes to delete a partition of a table: the requests of a
- * cascade and no others, one after another on one connection. They are made
- * before, and what comes is read afterwards; only the transfers are measured.
+ * What bare libcurl needs to delete a partition of a table: only the requests
+ * of a cascade, one after another on one connection. A request is built before
+ * and its response is parsed after the measured time; only the transfers are
+ * measured.
  *
  *   bare ENDPOINT ACCOUNT KEY TABLE PARTITIONKEY
  *   bare ENDPOINT ACCOUNT KEY TABLE PARTITIONKEY COUNT
  *
- * The latter makes COUNT requests for an entity with an empty RowKey instead:
- * what a request costs, however little it asks for.
+ * With COUNT it instead makes COUNT requests for an entity with an empty
+ * RowKey: the cost of the smallest request.
  *
  * Prints "ENTITIES REQUESTS CPU_SECONDS". The table endpoint is a URL such as
  * http://127.0.0.1:10002/account.
@@ -41,7 +42,7 @@ struct bare {
     struct slice partition_key;
     struct crypto_hmac_key *key;
     struct buf answer;
-    struct buf next[2]; /* of a page: NextPartitionKey, NextRowKey */
+    struct buf next[2]; /* of the last page: NextPartitionKey, NextRowKey */
     double cpu_s;
     unsigned requests;
 };
@@ -119,7 +120,8 @@ static struct curl_slist *headers_of(
     return curl_slist_append(list, "Expect:");
 }
 
-/* The answer is in bare->answer. path: below the host, without the query. */
+/* Sends a request; the response's body is then in bare->answer. path: the URL
+ * without host and query. */
 static void request(struct bare *bare, const char *url, const char *path,
     const char *type, const struct buf *body, long status)
 {
@@ -149,7 +151,7 @@ static void request(struct bare *bare, const char *url, const char *path,
     must(is == status, "a request was refused");
 }
 
-/* The path of an endpoint's URL. */
+/* Returns the path of an endpoint's URL. */
 static const char *path_of(const char *endpoint)
 {
     const char *host = strstr(endpoint, "://");

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// node compare.js: what jobs, import and export cost on azsim and on Azurite,
-// beside a worker on the official JavaScript SDKs and beside bare libcurl, in
-// turns in one run; and what small jobs cost on an embedded store. CPU time
-// without the start of a process. Prints a table of medians (least and
-// greatest), and exits with 1 where a ratio or the memory is beyond its limit;
-// time itself never is one.
+// node compare.js: the cost of jobs, import and export on azsim and on Azurite,
+// compared with a worker on the official JavaScript SDKs and with bare libcurl,
+// by turns in one run; and the cost of small jobs on an embedded store. CPU
+// time is without the start of a process. Prints a table of medians (least and
+// greatest), and exits with 1 if a ratio or the memory is beyond its limit;
+// times have no limit.
 //
 //   TABLEWARD=... MEASURE=... BARE=... AZSIM=... E2E_MODULES=... [QUICK=1]
 'use strict';
@@ -25,8 +25,9 @@ const ENTITIES = QUICK ? 10000 : 50000;
 // Azurite sorts a whole table for each page of it.
 const AZURITE_ENTITIES = QUICK ? 5000 : 12000;
 const JOBS = QUICK ? 100 : 300, JOB_ENTITIES = 10, LATENCY_MS = 20;
-const REQUESTS = 11; // of a small job, and a share of those for messages
-const SLOTS = 64; // where small jobs share commits
+// Requests of a small job, with its share of those for messages.
+const REQUESTS = 11;
+const SLOTS = 64; // slots on the embedded store, where small jobs share commits
 const OLD_MS = 10000;
 const LIMIT_MIB = 32;
 
@@ -75,7 +76,7 @@ function blog(channel, number, spread) {
   }) + '\n';
 }
 
-// posts: a hundred to a channel, of any month of ten years.
+// posts: returns posts, a hundred in each channel, of all months of ten years.
 const posts = (count) => Array.from({length: count}, (_, n) => blog(
     `Football ${String(Math.floor(n / 100)).padStart(6, '0')}`, n, true));
 const blogs = (channel, count) =>
@@ -89,7 +90,7 @@ class Bench {
   static async open(folder) {
     const bench = new Bench();
     bench.folder = folder;
-    bench.start_cpu_s = {}; // of a command that has nothing to do
+    bench.start_cpu_s = {}; // CPU time of a command that has nothing to do
     bench.azsim = await Azsim.start(beside('azsim'));
     bench.azurite = await Azurite.start(process.env.E2E_MODULES);
     bench.program = new Program(path.resolve(process.env.TABLEWARD), folder);
@@ -99,7 +100,7 @@ class Bench {
     return bench;
   }
 
-  // begin: an account that is empty, of azsim or of Azurite.
+  // begin: takes an unused account, of azsim or of Azurite.
   begin(service = this.azsim) {
     this.service = service;
     this.account = service.account();
@@ -107,7 +108,7 @@ class Bench {
         service.table_port, service.queue_port)};
   }
 
-  // stop: all that open() started.
+  // stop: stops all that open() started.
   async stop() {
     this.program.stop();
     await this.azsim.stop();
@@ -120,7 +121,7 @@ class Bench {
         [...this.options, ...args], {env: this.env, limit_ms: 600000});
   }
 
-  // measured: {seconds, cpu_s, mib} of a command.
+  // measured: runs a command; returns {seconds, cpu_s, mib}.
   async measured(...args) {
     this.program.under = [MEASURE, this.used];
     try {
@@ -134,7 +135,7 @@ class Bench {
       cpu_s: cpu_s - (this.start_cpu_s[args[0]] || 0), mib: kib / 1024};
   }
 
-  // sdk: the same case by sdk.js.
+  // sdk: runs a case by sdk.js.
   sdk(...args) {
     const ended = spawnSync(process.execPath,
         [path.join(__dirname, 'sdk.js'), ...args.map(String)],
@@ -143,8 +144,8 @@ class Bench {
     return JSON.parse(ended.stdout);
   }
 
-  // bare: the same by bare.c; `count`: what it must have deleted, or with
-  // `reads` the requests that it makes.
+  // bare: runs a case by bare.c; `count`: how many entities it must delete or,
+  // with `reads`, the number of requests that it makes.
   bare(table, partition, count, reads = false) {
     const ended = spawnSync(BARE,
         [`http://127.0.0.1:${this.service.table_port}/${this.account}`,
@@ -194,8 +195,8 @@ const cascade = (count, service) => async (bench, by) => {
   return of(count, await bench.measured('worker', '--drain'));
 };
 
-// delayed: the same, each request of the measured work that much later. What a
-// worker with nothing to do takes then is not counted either.
+// delayed: returns a case in which each request of the measured work takes
+// latency_ms longer. The time of a worker with nothing to do is subtracted.
 const delayed = (latency_ms, run) => async (bench, by) => {
   if (bench.idle_s === undefined) {
     bench.begin();
@@ -216,8 +217,8 @@ const delayed = (latency_ms, run) => async (bench, by) => {
 const on_posts = (job, ...sdk) => async (bench, by) => {
   bench.begin();
   await bench.seed('Posts', 'posts', () => posts(ENTITIES));
-  // What has just changed is sent again by the next round of a copy: these
-  // posts are older than that.
+  // A copy's second round reads the sources again that have just changed: the
+  // clock moves forward, so that these posts are older.
   await bench.azsim.move_on(OLD_MS);
   if (by !== 'sdk') await bench.ok('enqueue', job);
   await bench.azsim.control({latency_ms: bench.latency_ms || 0});
@@ -260,8 +261,8 @@ const small_jobs = (service) => async (bench, by) => {
       await bench.measured('worker', '--drain'));
 };
 
-// On an embedded store: there is nothing to compare it with that would do the
-// same for so many at once.
+// On an embedded store: no other program does the same for as many concurrent
+// jobs, so it is compared with nothing.
 async function embedded_jobs(bench) {
   const options = bench.options;
 
@@ -285,8 +286,9 @@ async function embedded_jobs(bench) {
   }
 }
 
-// least: how many times less CPU than `than` it must take; it fails below.
-// wanted: what is aimed at; a_second: how many of them, likewise.
+// The cases. least: the case fails if it is not at least as many times less CPU
+// than `than`; wanted: the goal for this ratio; a_second: the goal for the jobs
+// or entities a second.
 const CASES = [
   {name: 'cascade', run: cascade(ENTITIES, 'azsim'), than: 'libcurl',
     least: 0.3, wanted: 0.5},
@@ -301,7 +303,8 @@ const CASES = [
   {name: 'export', run: exporting, than: 'sdk', least: 3, wanted: 5},
   {name: 'small job', run: small_jobs('azsim'), than: 'sdk', least: 1.5,
     wanted: 4},
-  // The bare requests switch no thread; how much that costs is the machine's.
+  // Bare requests switch no threads; the cost of switches depends on the
+  // machine.
   {name: 'small job', run: small_jobs('azsim'), than: 'libcurl', least: 0.2},
   {name: 'small job, Azurite', run: small_jobs('azurite'), than: 'sdk',
     least: 1.5, wanted: 4, a_second: 133},
@@ -328,7 +331,7 @@ function range(values) {
       `${most.toFixed(digits)})`;
 }
 
-// measure_starts: each command with one entity, or none, to work on.
+// measure_starts: measures each command with one entity, or none, to work on.
 async function measure_starts(bench) {
   const one = bench.file('one', () => [channel_of('one')]);
   const commands = [['worker', '--drain'], ['import', 'One', one],
@@ -351,7 +354,7 @@ async function measure_starts(bench) {
 async function main() {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'tableward-bench.'));
   const bench = await Bench.open(folder);
-  const runs = new Map(); // "case|by" -> what was measured
+  const runs = new Map(); // "case|by" -> the measured runs
   const wanted = process.argv.slice(2);
   const cases = CASES.filter(
       ({name}) => wanted.length === 0 || wanted.includes(name));

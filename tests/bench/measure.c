@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Runs a command and says what it took:
+ * Runs a command and measures it:
  *
  *   measure FILE COMMAND [ARGUMENT ...]
  *
  * writes "SECONDS CPU_SECONDS PEAK_KIB" to FILE (time from start to end, user
- * and system time, the most memory it held at once) and exits as the command
- * did; 126: it could not be run or was killed.
+ * and system time, peak resident memory) and exits as the command did; 126: it
+ * could not be run or was killed.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How fast pages are read, without a network:
+ * How fast pages are parsed, without a network:
  *
  *   pages SHAPE [SECONDS]
  *
- * makes the body of one page of SHAPE, reads it as the azure store does (the
+ * makes the body of one page of SHAPE, parses it as the azure store does (the
  * copy of the body into the page included) for SECONDS (1) of CPU time, and
- * writes "SHAPE: BYTES bytes, MB/s, entities/s". Exits 1 if a page is not read.
+ * prints "SHAPE: BYTES bytes, MB/s, entities/s". Exits with 1 if the page
+ * cannot be parsed.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +20,7 @@
 #define BODY_MAX_BYTES (96 * 1024 * 1024)
 #define TEXT_BYTES (60 * 1024)
 
-/* Of this process alone: others may be at work beside it. */
+/* CPU time of this process alone: others may run beside it. */
 static double cpu_seconds(void)
 {
     struct timespec time;
@@ -37,7 +38,7 @@ static void add_keys(struct buf *to, size_t i)
         i % 60, i * 37, i % 7, i);
 }
 
-/* Two of six properties have a type beside them, as in most tables. */
+/* Two of the six properties have a type annotation, as in most tables. */
 static void add_small(struct buf *to, size_t i)
 {
     add_keys(to, i);

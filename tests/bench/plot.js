@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A graph of figures over time, as SVG: plain lines, no outside resources.
+// Draws figures over time as an SVG: plain lines, no external resources.
 'use strict';
 
 const WIDTH = 800, HEIGHT = 320, LEFT = 70, RIGHT = 20, TOP = 40, BOTTOM = 50;
@@ -8,14 +8,15 @@ const COLOURS = ['#0b62a4', '#b3261e', '#3f7d20'];
 const escape = (text) => text.replace(/[&<>"]/g,
     (c) => ({'&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;'})[c]);
 
-// step: a round number of which some five make up `most`.
+// step: returns a round number, about a fifth of `most`.
 function step(most) {
   const rough = most / 5, power = 10 ** Math.floor(Math.log10(rough));
 
   return power * [1, 2, 5, 10].find((factor) => power * factor >= rough);
 }
 
-// plot: series [{name, values}], one value a second; a dashed line at `limit`.
+// plot: returns an SVG of series [{name, values}], one value a second, with a
+// dashed line at `limit`.
 function plot({title, series, limit}) {
   const seconds = Math.max(...series.map(({values}) => values.length));
   const most = Math.max(limit, ...series.flatMap(({values}) => values)) * 1.05;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
-// What a worker on the official JavaScript SDKs takes for the same work, with
-// as many requests at once. Prints {entities, seconds, cpu_s} as JSON; the
+// What a worker on the official JavaScript SDKs needs for the same work, with
+// as many concurrent requests. Prints {entities, seconds, cpu_s} as JSON; the
 // start of the process and the loading of the SDKs are not counted.
 //
 //   STORAGE=connection-string NODE_PATH=... node sdk.js CASE ARGUMENT...
 //
-// delete TABLE PARTITIONKEY    pages of keys, batches of deletes with ETags
-// upgrade TABLE                rename, retype, add: batches of replaces
-// copy FROM TO                 by month, batches of inserts by partition
-// import TABLE FILE            batches of inserts
-// export TABLE FILE            pages, one JSON object a line
-// jobs QUEUE COUNT             messages {job, args: {channel}}: as small jobs
+//   delete TABLE PARTITIONKEY    pages of keys, batches of deletes with ETags
+//   upgrade TABLE                rename, retype, add: batches of replaces
+//   copy FROM TO                 by month, batches of inserts by partition
+//   import TABLE FILE            batches of inserts
+//   export TABLE FILE            pages, one JSON object a line
+//   jobs QUEUE COUNT             messages {job, args: {channel}}: as small jobs
 'use strict';
 
 require('../e2e/lib/node18');
@@ -25,7 +25,7 @@ const BATCH = 100;
 const table = (name) => TableClient.fromConnectionString(
     process.env.STORAGE, name, {allowInsecureConnection: true});
 
-// Limited: at most AT_ONCE promises at a time; end() waits for the rest.
+// Limited: runs at most AT_ONCE promises at a time; end() waits for the rest.
 class Limited {
   running = new Set();
 
@@ -40,7 +40,8 @@ class Limited {
   }
 }
 
-// in_batches: actions by partition, each batch sent when it is full.
+// in_batches: collects actions by partition and sends each batch when it is
+// full.
 async function in_batches(client, entities, action_of) {
   const limited = new Limited();
   const open = new Map();
@@ -70,7 +71,7 @@ function* lines(file) {
     if (line !== '') yield JSON.parse(line);
 }
 
-// from_line: the SDK's form of an entity of an exported file.
+// from_line: converts an entity of an exported file to the form of the SDK.
 function from_line({PartitionKey, RowKey, ...rest}) {
   const entity = {partitionKey: PartitionKey, rowKey: RowKey};
   for (const [name, value] of Object.entries(rest)) {

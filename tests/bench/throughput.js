@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// node throughput.js [LIMIT...]: how near a worker comes to what a service
-// allows, and how it takes answers of 503. One run deletes a table on an azsim
-// with a limit of entities a second; then 503 at random. Prints a line each;
-// exit 1 where one is not as it should be. Each limited run leaves a graph of
-// its throughput and refusals over time in build/bench/.
+// node throughput.js [LIMIT...]: how near a worker comes to the limits of a
+// service, and how it handles responses 503. A run deletes a table on an azsim
+// that limits entities a second; later runs get 503 at random. Prints a line
+// for each run; exits with 1 if one is not as it must be. Each limited run
+// leaves a graph of its throughput and refusals in build/bench/.
 //
 //   TABLEWARD=... E2E_MODULES=... node tests/bench/throughput.js 300 2000
 'use strict';
@@ -19,7 +19,7 @@ const {sleep} = require('../e2e/lib/wait');
 const {plot} = require('./plot');
 
 const PARTITION = 100; // entities
-const SECONDS = {300: 300, 2000: 90, 20000: 30}; // at the limit
+const SECONDS = {300: 300, 2000: 90, 20000: 30}; // of a run at this limit
 const LEAST_SHARE = 0.95, MOST_REFUSED = 0.02;
 const BUSY_SHARES = [50, 100]; // of 1000
 const LEAST_BESIDE_BUSY = 0.8;
@@ -37,7 +37,8 @@ class Bench {
     return bench;
   }
 
-  // configure: with this visibility timeout, in seconds.
+  // configure: writes the configuration with this visibility timeout, in
+  // seconds.
   configure(visibility_s) {
     this.options = ['--config', this.program.configure({
       stores: {main: {azure: {connection_string: '${STORAGE}'}}},
@@ -69,7 +70,8 @@ class Bench {
     await this.ok('import', 'Blogs', file);
   }
 
-  // purge: one run to its end: {seconds, run, log, failures of commands}.
+  // purge: runs the job to its end; returns {seconds, run, log, failed
+  // (commands that failed)}.
   async purge(count, knobs) {
     await this.seed(count);
     await this.azsim.control(knobs);
@@ -100,7 +102,7 @@ class Bench {
   }
 }
 
-// draw: what azsim's log of a limited run shows, second by second.
+// draw: draws azsim's log of a limited run, second by second.
 async function draw(bench, what, limit, visibility_s) {
   const log = (await bench.azsim.log()).filter(({target}) => target === 'Blogs');
   const entries = log.slice(log.findIndex(({deletes}) => deletes > 0));
@@ -126,7 +128,7 @@ async function draw(bench, what, limit, visibility_s) {
 
 const wrong = [];
 
-// judge: what must hold of any of these runs, and `more`.
+// judge: notes what is wrong with a run: conditions of every run, and `more`.
 function judge(what, {run, log, failed}, count, more = []) {
   const all = [
     [run.State === 'succeeded', `${run.State}: ${run.Error}`],
@@ -141,11 +143,12 @@ function judge(what, {run, log, failed}, count, more = []) {
 
 async function at_limit(folder, limit, visibility_s) {
   const bench = await Bench.open(folder);
-  const count = limit * (SECONDS[limit] || 60) / 2; // each entity is read, and deleted
+  // Each entity counts twice: it is read and deleted.
+  const count = limit * (SECONDS[limit] || 60) / 2;
   bench.configure(visibility_s);
   const ended = await bench.purge(
       count, {account_limit: limit, partition_limit: 2000});
-  // The service lets a second's worth through at once.
+  // The service lets the entities of one second through at once.
   const rate = (2 * count - limit) / ended.seconds;
   const refused = ended.run.Throttled / ended.run.Transactions;
   const what = `${limit} entities/s, visibility timeout ${visibility_s} s`;

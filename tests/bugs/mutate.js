@@ -1,25 +1,25 @@
 #!/usr/bin/env node
 // SPDX-License-Identifier: MIT
 /*
- * Writes a bug bank of small mechanical mistakes in the code that leases,
- * attempts, the ledger and requests are made of: another comparison, an
- * operator or a number that is one off, a statement left out. What is drawn
- * depends on the seed alone.
+ * Writes a bug bank of small mechanical mistakes in the code of leases,
+ * attempts, the ledger and requests: another comparison, an operator or a
+ * number that is off by one, a statement left out. The choice depends on the
+ * seed alone.
  *
  *   mutate.js BANK SEED COUNT [PATTERN]
  *
- * PATTERN: a regular expression; only mistakes whose "FILE: LINE -> MISTAKE" it
- * matches are drawn.
+ * PATTERN: a regular expression; only mistakes whose "FILE: LINE -> MISTAKE"
+ * matches it are drawn.
  *
- * tests/bugs/equivalent lists those that change nothing that anybody could see,
- * each with the reason; they are not drawn.
+ * tests/bugs/equivalent lists mistakes without a visible effect, each with the
+ * reason; these are not drawn.
  */
 "use strict";
 
 const fs = require("fs");
 const path = require("path");
 
-// Who is asked whether a mistake in the file shows, in this order.
+// The tests that must catch a mistake in the file, in this order.
 const FILES = {
     "worker/run/lease.c":
         "unit lease, unit attempt, unit single, unit consumer, " +
@@ -52,7 +52,8 @@ const FILES = {
 
 // ---- chance ----
 
-// Integers 0..n-1 that a seed replays (mulberry32).
+// random: returns a generator of integers 0..n-1 that depends only on the seed
+// (mulberry32).
 function random(seed) {
     let state = seed >>> 0;
 
@@ -77,7 +78,7 @@ function replaced(text, at, length, by) {
     return text.slice(0, at) + by + text.slice(at + length);
 }
 
-// Every expression that differs from this one in one place.
+// mistakes: returns every expression that differs from this one in one place.
 function mistakes(expression) {
     const found = [];
     const bare = expression.replace(/"(\\.|[^"\\])*"|'(\\.|[^'\\])*'/g,
@@ -102,7 +103,8 @@ function mistakes(expression) {
 
 const NUMBERS = "int|bool|size_t|ssize_t|u?int\\d+_t|unsigned|long|double";
 const TYPES = `struct|enum|union|const|char|static|void|CURL|xmlDoc|${NUMBERS}`;
-// Their absence leaks, or locks for ever, or changes what is told to a person.
+// Calls that are never left out: without them memory leaks, a lock is held for
+// ever, or only a message for people changes.
 const KEPT = /^(log_\w+|assert|\w*_lock|\w*_unlock|err_fail|err_put|err_prefix|\w+_done|\w+_free|\w+_init|\w+_new|mem_\w+|buf_\w+|world_\w+|notify\w*|va_end)\(/;
 
 const SHAPES = [
@@ -170,8 +172,8 @@ function balanced(text) {
 
 const isDeclaration = (line) => new RegExp(`^\\s+(${TYPES})\\b`).test(line);
 
-// All mistakes of a line; none where it is not a whole statement, or declares
-// anything but one number.
+// mutants: returns all mistakes of a line; none if it is not a whole statement,
+// or is a declaration of anything but one number.
 function mutants(line) {
     if (!balanced(line) || /BUG|\{0\}|\(struct/.test(line)) return [];
     for (const shape of SHAPES) {
@@ -185,7 +187,9 @@ function mutants(line) {
 
 // ---- the bank ----
 
-// The line, with as many before it as make the text the only one of its kind.
+// context: returns the first of the lines that make the text unique in the
+// file, ending with the line `at`; null if another mistake has changed one of
+// them.
 function context(lines, at, taken) {
     for (let first = at; first >= Math.max(0, at - 6); first--) {
         if (taken.has(first)) return null;
@@ -197,7 +201,8 @@ function context(lines, at, taken) {
     return null;
 }
 
-// A statement begins here: not the rest of one, and not a declaration's value.
+// begins: true if a statement begins in this line: it is neither the rest of a
+// statement nor the value of a declaration.
 function begins(lines, at) {
     const before = lines[at - 1].trim();
 

@@ -1,18 +1,18 @@
 #!/usr/bin/env node
 // SPDX-License-Identifier: MIT
 /*
- * Weaves the bugs of the bank into a copy of the sources, each behind a switch
- * that is read once at start: TABLEWARD_BUG=NAME. The sources themselves stay
- * free of them.
+ * Puts the bugs of the bank into a copy of the sources, each behind a switch
+ * that is read once at start: TABLEWARD_BUG=NAME. The sources themselves are
+ * not changed.
  *
  *   weave.js BANK TARGET LIST [NAME...]
  *
- * TARGET gets worker/, jobs/ and config/ with the named bugs in them (all, if
- * none is named), and LIST a line for each of these: name, who is to catch it,
- * file, what the mistake is. If the original text of such a bug is not there
- * exactly once, or two of them change the same text, weave.js fails with a
- * sentence: the source has changed, and the bank must follow. The other bugs
- * of the bank are not compared with the sources.
+ * TARGET gets worker/, jobs/ and config/ with the named bugs in them (all bugs,
+ * if none is named), and LIST a line for each of these bugs: name, the tests
+ * that must catch it, file, description. If the original text of one of these
+ * bugs does not occur exactly once, or two bugs change the same text, weave.js
+ * fails with a message: the source has changed, and the bank must be adapted.
+ * The other bugs of the bank are not compared with the sources.
  */
 "use strict";
 
@@ -31,12 +31,12 @@ function fail(sentence) {
 // ---- the bank ----
 
 /*
- * A bug is a few "word: text" lines and one or more changes, each of them
+ * A bug is a few "word: text" lines and one or more changes. A change is
  *
  *   <<<< FILE
- *   the text as it stands there
+ *   the original text
  *   ====
- *   the text with the mistake; BUG is true where it is switched on
+ *   the text with the mistake; BUG is true if the bug is switched on
  *   >>>>
  */
 class Reader {
@@ -123,9 +123,9 @@ function collect(file, files) {
     else files.set(file, { text: fs.readFileSync(file), edits: [] });
 }
 
-// A text without its white space and comments, and the position of each
-// character: lines are broken elsewhere when a name gets longer, and comments are
-// rewritten.
+// bare: returns a text without white space and comments, and the position of
+// each remaining character: line breaks move when a name gets longer, and
+// comments are rewritten.
 function bare(text) {
     const skipped = /\s+|\/\*[^]*?(?:\*\/|$)|("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[^])/g;
     const places = [];
@@ -246,7 +246,8 @@ __attribute__((constructor)) static void read_switch(void)
 
 // ---- the copy ----
 
-// What has not changed keeps its time, so that it is not compiled again.
+// write: writes a file; an unchanged file keeps its time, so that it is not
+// compiled again.
 function write(file, content) {
     const bytes = Buffer.from(content);
 
@@ -272,7 +273,8 @@ function link(target, name) {
     if (!fs.existsSync(at)) fs.symlinkSync(to, at);
 }
 
-// The bugs with these names, in the order of the bank; all if there are none.
+// chosen: returns the bugs with these names, in the order of the bank; all bugs
+// if there are no names.
 function chosen(bugs, names) {
     for (const name of names)
         if (!bugs.some((bug) => bug.name === name))
