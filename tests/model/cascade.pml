@@ -1,32 +1,36 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * jobs/cascade/cascade.c and jobs/cascade/walk.c: what a cascade does, step by
- * step, while front ends add children, make the parent anew, and attempts die.
- * Each guard of the code can be taken out with -DNO_...; tests/model/guards
- * has the list and what goes wrong without it.
+ * Model of jobs/cascade/cascade.c and jobs/cascade/walk.c: what a cascade does,
+ * step by step, while front ends add children and create the parent again, and
+ * attempts die. Each guard of the code can be removed with -DNO_...;
+ * tests/model/guards has the list and what goes wrong without it.
  *
  *   Run     one run: attempts one after another (tests/model/lease.pml shows
- *           that there are never two), each of which may die before any request
- *   Writer  a front end: looks at the parent, then inserts a child under it,
- *           late by less than the settle
- *   App     makes the parent anew as soon as its name is free, changes a child,
- *           removes a tombstoned parent between two passes, or during one
- *   Net     lands what was given up, at most LATE ticks after it was sent
- *   Clock   ticks at any moment, so anybody may sleep anywhere
+ *           that there are never two at a time), each of which may die before
+ *           any request
+ *   Writer  a front end: reads the parent, then inserts a child under it, later
+ *           by less than the settle time
+ *   App     creates the parent again as soon as its name is free, changes a
+ *           child, removes a parent with a tombstone between two passes or
+ *           during a pass
+ *   Net     carries out requests that were given up, at most LATE ticks after
+ *           they were sent
+ *   Clock   ticks at any moment, so any process may sleep anywhere
  *
- * Times are kept as what is left of them, so the clock has no end. An ETag is
- * kept as "is it still the present one". One request of a run can be under way
- * late at a time. Dates are exact here: whole seconds are lease.pml's matter.
+ * Times are kept as the time that is left, so the clock has no end. An ETag is
+ * kept as "is it still the present one". Each run has at most one late request.
+ * Dates are exact here; lease.pml models that they have whole seconds.
  */
 
 #ifndef SETTLE
 #define SETTLE 1
 #endif
 #ifndef LATE
-#define LATE 2 /* 30 s, more than the settle */
+#define LATE 2 /* 30 s, longer than the settle time */
 #endif
 #ifndef LATE_KINDS
-#define LATE_KINDS 30 /* bits: INSERT, MERGE, DELETE_PARENT, DELETE_CHILD */
+/* bits: INSERT, MERGE, DELETE_PARENT and DELETE_CHILD may be late */
+#define LATE_KINDS 30
 #endif
 #ifndef CRASHES
 #define CRASHES 2
@@ -35,24 +39,26 @@
 #define GENERATIONS 1 /* how often the parent is created again */
 #endif
 #ifndef MOVES
-#define MOVES 1 /* how often a child is changed so that it is none */
+#define MOVES 1 /* how often a child is changed so that no rule finds it */
 #endif
 #ifndef RUNS
 #define RUNS 1
 #endif
-/* AGELESS: the job names no property that says when a parent was made.
+/* AGELESS: the job has no property with the time at which a parent was created.
  * TOGETHER: both runs are requested before the parent is created again.
- * LEDGERS: each run is in a ledger of its own, where the other is not open.
+ * LEDGERS: each run is in its own ledger, and is not open in the other one.
  * WATCHES: the parent is removed during a pass too. Once a tick the run reads
- * the parent before it deletes a child, and writers add children to a new parent
- * a tick after it was made: what is deleted within seconds is not modelled. */
+ * the parent before it deletes a child, and writers add children to a new
+ * parent only a tick after it was created: what is deleted within seconds is
+ * not modelled. */
 #ifdef TOGETHER
 #define REQUESTED(who) 1
 #else
 #define REQUESTED(who) (who)
 #endif
 
-/* Children: a leaf; one with children; under that by two rules. */
+/* Children: a leaf; a branch, which may have children; and these, which two
+ * rules find. */
 #define LEAF 0
 #define BRANCH 1
 #define UNDER 2
@@ -80,9 +86,9 @@ bool no_orphan = 1, parent_goes_last = 1, new_parent_is_spared = 1,
     no_tombstone_stays = 1, nothing_is_left = 1;
 #define CHECK(property, holds) property = (holds); assert(property)
 
-/* The parent. generation: how often it has been created again. */
+/* The parent. generation: how often it was created again. */
 bool here, bare;
-byte generation, made, tombstone; /* tombstone: the run's number */
+byte generation, made, tombstone; /* tombstone: number of the run */
 bool has_etag[RUNS + 1];
 
 bool child_here[CHILDREN], child_moved;
@@ -91,11 +97,11 @@ bool child_etag[(RUNS + 1) * CHILDREN];
 #define CHILD_ETAG_OF(which) child_etag[self * CHILDREN + which]
 #define CHILD_ETAG CHILD_ETAG_OF(child)
 
-/* One late request a run. */
+/* One late request for each run. */
 byte late_kind[RUNS + 1], late_child[RUNS + 1], late_left[RUNS + 1];
 bool late_etag[RUNS + 1];
 
-/* The ledger: checkpoint, phase; what an attempt has in memory. */
+/* The ledger: checkpoint and phase; and the memory of an attempt. */
 bool stored_laid[RUNS + 1], stored_found[RUNS + 1], stored_last[RUNS + 1],
     stored_due[RUNS + 1], stored_waited[RUNS + 1];
 byte stored_settle[RUNS + 1], stored_not_before[RUNS + 1],
@@ -103,7 +109,7 @@ byte stored_settle[RUNS + 1], stored_not_before[RUNS + 1],
 byte settle_left[RUNS + 1], not_before_left[RUNS + 1];
 bool phase_parent[RUNS + 1], let_go[RUNS + 1], ended[RUNS + 1];
 #ifdef WATCHES
-bool checked, fresh; /* since the last tick: the parent was read, was made */
+bool checked, fresh; /* since the last tick: the parent was read; was created */
 #endif
 
 byte window_left, crashes = CRASHES, moves = MOVES, removals = 1;
@@ -217,7 +223,8 @@ inline land_delete_child(who, which, etag)
     :: skip                                                                    \
     fi
 
-/* The four ways of a request: answered, answer lost, lost, late. */
+/* A request is answered, is carried out without a response, is lost, or is
+ * late. */
 #define SEND(what, kind_of, which, etag_of)                                    \
     if                                                                         \
     :: what                                                                    \
@@ -231,7 +238,8 @@ inline land_delete_child(who, which, etag)
         result = UNKNOWN                                                       \
     fi
 
-/* host->save: it is stored now, or never, as far as a death can tell. */
+/* Saves a checkpoint: it is stored now or, if the worker dies, perhaps
+ * never. */
 inline store_checkpoint(place)
 {
     stored_laid[self] = laid;
@@ -267,7 +275,7 @@ inline lay()
     fi
 }
 
-/* An entity with children goes in the last settle pass, once nothing is under it. */
+/* A branch is deleted in the last settle pass, once nothing is under it. */
 #ifdef NO_KEEPING_BRANCHES
 #define IN_TIME 1
 #else
@@ -281,7 +289,8 @@ inline lay()
 #endif
 #define EMPTIED (met && !below && !inside && IN_TIME && !SEEN_BY_OTHERS)
 
-/* Whose late insert is waited for, by an attempt that took over? */
+/* When an attempt that took over must wait for a late insert of the
+ * tombstone. */
 #ifdef NO_TOOK_OVER_WAIT_WHERE_TAKEN
 #define MAY_COME_LATE (holder == TOMBSTONE_NONE || bare)
 #else
@@ -324,7 +333,7 @@ begin:
         fi
     }
 
-pass: /* its first page may be read before the parent is */
+pass: /* the first page may be read before the parent is */
     atomic {
         if
 #ifdef NO_READING_AHEAD_WHEN_DUE
@@ -457,7 +466,8 @@ hold_parent:
         fi
     }
 
-held: /* in the same step: a pass begins with the answer's Date */
+held: /* in the same step, because a pass begins with the Date of the
+         response */
     atomic {
         holder = 0;
         newer = 0;
@@ -498,7 +508,8 @@ held: /* in the same step: a pass begins with the answer's Date */
         printf("run %d: pass from %d, last settle %d\n", self, place, last);
     }
 
-    /* 0 leaf, 1 branch read, 2 under it, 3 emptied; 4 5 6 by the other rule */
+    /* place: 0 leaf, 1 branch read, 2 under it, 3 branch emptied; 4, 5, 6: the
+     * same by the other rule */
     do
     :: place == 7 -> break
 #ifdef ONE_RULE
@@ -661,7 +672,7 @@ held: /* in the same step: a pass begins with the answer's Date */
     goto begin;
 
 #ifdef WATCHES
-lost: /* the next pass holds the parent first */
+lost: /* the parent is lost: the next pass reads it first */
     atomic {
         child = 0;
         place = 0;
@@ -775,7 +786,7 @@ proctype Writer()
            fi;
            printf("a writer has looked, to insert %d\n", which);
            window_left = SETTLE;
-#if SETTLE == 0 /* a writer that is never late */
+#if SETTLE == 0 /* a writer that inserts at once */
            if
            :: !child_here[which] ->
                printf("a writer inserts %d\n", which);
@@ -815,9 +826,9 @@ proctype Writer()
     od
 }
 
-/* Where nothing tells when a parent was made, one that is there before the
- * run's tombstone is the one that it is to delete, unless it has waited for
- * another run. */
+/* If nothing tells when a parent was created, a parent that exists before the
+ * run's tombstone is the one that the run must delete, unless the run has
+ * waited for another run. */
 #define KNOWS(r) (stored_laid[r] || stored_waited[r] || ended[r])
 #if defined(AGELESS) && defined(TOGETHER)
 #define MAY_BE_MADE (KNOWS(1) && KNOWS(2))

@@ -1,39 +1,39 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What `finish` closes (rule A5): after a run of a copy was ended by `finish`, no
- * run copies between these tables, and its job has no further run, until
- * somebody opens them again. Each guard can be taken out with -DNO_...;
- * tests/model/guards lists them and what goes wrong without.
+ * Model of what `finish` closes (rule A5): after a run of a copy was ended by
+ * `finish`, no run copies between these tables, and its job has no further run,
+ * until somebody opens them again. Each guard can be removed with -DNO_...;
+ * tests/model/guards lists the guards and what goes wrong without each.
  *
- *   Run     of one of two jobs, which comes at any moment (a message may be
- *           late, a job renamed): attempts one after another, each of which
- *           reads its job's destination, takes the lock, looks whether it is
- *           closed, writes, and may die before any request. A run ends by
- *           itself (it succeeded, failed, was cancelled), or by `finish`
- *   Person  `run JOB --reopen`, which may die between its requests, and edits of
- *           a job's destination
- *   Net     lands a request that was given up, at any moment
+ *   Run     a run of one of two jobs, requested at any moment (a message may be
+ *           late, a job renamed): attempts one after another. Each reads its
+ *           job's destination, takes the lock, checks whether the destination
+ *           is closed, writes, and may die before any request. A run ends by
+ *           itself (succeeded, failed, cancelled) or by `finish`
+ *   Person  an operator: `run JOB --reopen`, which may die between its
+ *           requests, and edits of a job's destination
+ *   Net     carries out a request that was given up, at any moment
  *
  * Modelled: the `closed!` row of a pair of tables and a job, the row of the end
- * that it names, the `!closed` row of a job. All jobs copy from one table. Of an
- * ETag only whether it is still the present one. What a run has closed may be
- * opened once its requests can no longer be late.
+ * that it names, the `!closed` row of a job. All jobs copy from one table. Of
+ * an ETag only whether it is still the present one. What a run has closed may
+ * be opened once its requests can no longer be late.
  *
  * Not modelled: leases (lease.pml: attempts of a run never overlap, and a late
- * write of a run's end is refused), several locks in one batch (locks.pml), what
- * a copy does (copy.pml), several destinations, two names of one account, and
- * the look at `!closed` before the locks, which only saves a wait.
+ * write of a run's end is refused), several locks in one batch (locks.pml),
+ * what a copy does (copy.pml), several destinations, two names of one account,
+ * and the check of `!closed` before the locks, which only saves a wait.
  *
- * EDITS: a run whose destination is edited after an attempt has closed the
- * former one, and before it ends by `finish`, closes the former one too. So
- * only_finish_closes is judged without edits.
+ * EDITS: if the destination of a run is edited after an attempt has closed the
+ * former destination and before the run ends by `finish`, the run closes the
+ * former one too. So only_finish_closes is not judged with edits.
  */
 
 #ifndef RUNS
 #define RUNS 3
 #endif
 #ifndef ATTEMPTS
-#define ATTEMPTS 1 /* in all, beyond the first one of each run */
+#define ATTEMPTS 1 /* attempts in all, without the first of each run */
 #endif
 #ifndef REOPENS
 #define REOPENS 1
@@ -46,11 +46,11 @@
 #endif
 
 #define JOBS 2
-/* The destinations: two tables, and the table of the sources: an index. */
+/* The destinations: two tables, and the table of the sources (index rows). */
 #define INDEX 2
 #define TABLES 3
 #ifndef FIRST
-#define FIRST 0 /* where both jobs copy to before any edit */
+#define FIRST 0 /* the destination of both jobs before any edit */
 #endif
 
 #define CLOSE 1
@@ -61,31 +61,33 @@
 bool finished_is_left = 1, finished_job_rests = 1, only_finish_closes = 1;
 #define CHECK(property, holds) property = (holds); assert(property)
 
-/* The configuration, and of each run its job, and its attempt's destination. */
+/* The configuration; and the job of each run, and the destination of its
+ * attempt. */
 byte to[JOBS], job_of[RUNS + 1], table_of[RUNS + 1];
 
-/* The ledger: which runs are open; `!closed` of a job; the row of a run's end by
- * `finish`; the `closed!` rows, by the run that wrote them. 0: there is none. */
+/* The ledger: the open runs; the `!closed` row of a job; the row of a run's end
+ * by `finish`; the `closed!` rows, as the run that wrote them. 0: there is
+ * none. */
 bool run_open[RUNS + 1], name_row[JOBS], end_row[RUNS + 1];
 byte came, lock[TABLES];
 #define ROW(t, j) ((t) * JOBS + (j))
 byte row_run[TABLES * JOBS];
 
-/* The ETags that a run, or the person, has read: are they still the present
+/* The ETags that a run or the operator has read: are they still the present
  * ones? */
 bool row_etag[RUNS + 1], name_etag[RUNS + 1], person_name_etag,
     person_etag[JOBS];
 byte person_job, person_table;
 
-/* One late request. Who: the run whose row it is or, of an opening, the run
- * whose finish the person has seen. */
+/* One late request. late_who: the run that writes the row or, of an opening,
+ * the run whose finish the operator has seen. */
 byte late_kind, late_table, late_job, late_who;
 bool late_known, late_etag, late_etags[JOBS], late_rows[JOBS];
 
 byte attempts = ATTEMPTS, reopens = REOPENS, edits = EDITS, faults = FAULTS;
 
-/* The oracle: which run has finished the copy to a table, and which a job, and
- * nobody who has seen that has opened it again. */
+/* The oracle: the run that has finished the copy to a table, and a job, while
+ * nobody who has seen this has opened it again. */
 byte finished[TABLES], finished_job[JOBS];
 
 /* ---- the rows ---- */
@@ -129,8 +131,8 @@ inline name_changed(j)
     fi
 }
 
-/* An insert needs that there is no row, a replace that it is the one that was
- * read. */
+/* An insert requires that there is no row, a replace that the row is the one
+ * that was read. */
 #ifdef NO_CLOSE_ETAG
 #define MAY_CLOSE(t, j, known, etag) 1
 #else
@@ -175,7 +177,7 @@ inline delete_row(t, j)
     row_changed(t, j)
 }
 
-/* All rows that count, or none. */
+/* Deletes all rows that count, or none. */
 #define MAY_DELETE(t, j, is_there, etag)                                       \
     (!(is_there) || (row_run[ROW(t, j)] != 0 && MAY_OPEN(etag)))
 
@@ -201,10 +203,10 @@ inline land_open_tables(t, who, first, second, first_etag, second_etag)
     fi
 }
 
-/* Was the end that a row names written? */
+/* COUNTS: was the end of the run that a row names written? */
 #if defined(NO_END)
 #define COUNTS(who) ((who) != 0)
-#elif defined(NO_REQUESTED_AT) /* runs of a job may have one id */
+#elif defined(NO_REQUESTED_AT) /* two runs of a job may have the same id */
 #define IS_END(n, who) (end_row[n] && job_of[n] == job_of[who])
 #define COUNTS(who)                                                            \
     ((who) != 0 && (IS_END(1, who) || IS_END(2, who) || IS_END(RUNS, who)))
@@ -217,7 +219,8 @@ inline land_open_tables(t, who, first, second, first_etag, second_etag)
 #define MINE job_of[self]
 #define AT table_of[self]
 
-/* The attempt ends, by a crash or to wait for the next round; `begin` again. */
+/* The attempt ends, by a crash or to wait for the next round; the run begins
+ * another one. */
 #define DIES                                                                   \
     if                                                                         \
     :: attempts > 0 ->                                                         \
@@ -271,7 +274,8 @@ proctype Run(byte self)
         came++;
         if
         :: MINE = 0
-        :: self > 1 -> MINE = 1 /* neither job is different at first */
+        :: self > 1 -> MINE = 1 /* the jobs are alike: the first run is
+                                   always of job 0 */
         fi;
         run_open[self] = 1;
         printf("run %d of job %d comes\n", self, MINE)
@@ -339,7 +343,7 @@ works:
         if
         :: goto works
         :: goto ends
-        :: attempts > 0 -> attempts--; goto begin /* to wait for a round */
+        :: attempts > 0 -> attempts--; goto begin /* waits for the next round */
         :: printf("run %d is to finish\n", self)
         fi
     }
@@ -347,7 +351,7 @@ works:
 #ifdef NO_ROWS_BEFORE_THE_END
     goto end;
 #endif
-close: /* the pair of tables */
+close: /* closes the pair of tables */
 #ifdef NO_TABLES_CLOSED
     goto end;
 #endif
@@ -386,7 +390,7 @@ close: /* the pair of tables */
     goto over;
 #endif
 
-end: /* and the job, with the run's end */
+end: /* closes the job, in the batch of the run's end */
     atomic {
         known = name_row[MINE];
         name_etag[self] = known

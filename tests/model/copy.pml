@@ -1,33 +1,36 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a copy does, request by request (rules A1, A4, C1 to C3): whose a copy
- * is, collisions, edited copies, rounds forward and backward, late inserts
- * before the last backward scan. Each guard can be taken out with -DNO_...;
- * tests/model/guards lists them and what goes wrong without.
+ * Model of a copy, request by request (rules A1, A4, C1 to C3): own and foreign
+ * copies, collisions, edited copies, rounds with their forward and backward
+ * scans, late inserts before the last backward scan. Each guard can be removed
+ * with -DNO_...; tests/model/guards lists the guards and what goes wrong
+ * without each.
  *
  *   Copier  a run: rounds over the sources and over the copies; attempts may
  *           crash before any request, and continue in the round or begin again
  *   App     writes sources under any copy key, deletes them, inserts entities
- *           at copy keys, edits copies, deletes them, copies a copy on to
- *           another key with its TablewardSource
- *   Net     applies a late request at any moment before the wait of A4 ends
+ *           at copy keys, edits copies, deletes them, copies a copy to another
+ *           key with its TablewardSource
+ *   Net     carries out a late request at any moment before the wait of A4 ends
  *
- * Modelled: every request of a copy in two tables, each answered, applied
- * without an answer, lost, or late. A source is the number of its state, which
- * is its ETag; its copy key is part of that state. Of a copy's ETag only
- * whether it is still the present one. A client's value at a copy key (an
- * entity of its own, an edit) may go only by a client, or where `replace` says.
+ * Modelled: every request of a copy job with two tables. Each is answered,
+ * carried out without a response, lost, or late. A source is the number of its
+ * state, which is its ETag; its copy key is part of this state. Of a copy's
+ * ETag only whether it is still the present one. A client's value at a copy key
+ * (an entity of its own, an edit) may be removed only by a client, or if
+ * `replace` allows it.
  *
- * Not modelled: batches, the number of deletes that the brake allows (C6), two
- * names of one account (C5), copies in the table of their source (C4), several
- * entries of `to:`, the sorting of operations, `Behind`. The wait of A4 is longer
- * than any request is late.
+ * Not modelled: batches, the number of deletes above which rule C6 refuses a
+ * run, two names of one account (C5), copies in the table of their source (C4),
+ * several entries of `to:`, the sorting of operations, `Behind`. The wait of A4
+ * is longer than any request is late.
  *
  * EDITED: `to:` was edited before the run, and has one entry now. The copy at 0
  * was made by this entry when it had another index; the copy at 1 by an entry
- * that was removed: a former copy. The run accepts deletes or not. Of the brake
- * only this is modelled: a former copy to be deleted ends the run, and is not
- * replaced by the copy of another source.
+ * that was removed: it is a former copy. The run accepts deletes or not. Of
+ * rule C6 only this is modelled: if the run does not accept deletes, it ends
+ * before it deletes a former copy, and the copy of another source does not
+ * replace a former copy.
  */
 
 #ifndef SOURCES
@@ -35,16 +38,16 @@
 #endif
 #define KEYS 2
 #ifndef CHANGES
-#define CHANGES 2 /* of the application */
+#define CHANGES 2 /* changes by the application */
 #endif
 #ifndef CRASHES
 #define CRASHES 1
 #endif
 #ifndef FAULTS
-#define FAULTS 1 /* requests with an unknown outcome */
+#define FAULTS 1 /* requests with an indeterminate outcome */
 #endif
 #ifndef ROUNDS
-#define ROUNDS 3 /* at most, and two at least */
+#define ROUNDS 3 /* maximum; the minimum is two */
 #endif
 #ifdef REPLACES
 #define REPLACING 1
@@ -67,17 +70,18 @@ bool former_stays = 1;
 #define CHECK(property, holds) property = (holds); assert(property)
 
 /* The sources. state 0: no entity. changed: since the round began; before:
- * since the round before that began. */
+ * between the begin of the previous round and that of this one. */
 byte state[SOURCES], key[SOURCES], next_state[SOURCES];
 bool changed[SOURCES], before[SOURCES];
 
-/* The copies. source_of: 1 + the source that TablewardSource names, 0: it has none.
- * made_of: the state there. at: the key there. client: what a client wrote. */
+/* The copies. source_of: 1 + the source that TablewardSource names, 0: it has
+ * none. made_of: the state of the source in TablewardSource. at: the key in it.
+ * client: a client wrote the entity last. */
 bool here[KEYS], client[KEYS], key_changed[KEYS];
 byte source_of[KEYS], made_of[KEYS], at[KEYS];
 
-/* former: no entry of `to:` has the key templates that made the copy. moved: the
- * index in the copy is not that of the entry that made it. */
+/* former: no entry of `to:` has the key templates that made the copy. moved:
+ * the index in the copy is not that of the entry that made it. */
 #ifdef EDITED
 bool former[KEYS], moved[KEYS], accepts;
 #define IS_FORMER(k) former[k]
@@ -91,7 +95,8 @@ bool former[KEYS], moved[KEYS], accepts;
 #define ACCEPTS 1
 #endif
 
-/* The run. hand: is the copy's ETag that it read still the present one? */
+/* The run. hand: is the ETag of the copy that it has read still the present
+ * one? */
 bool hand, whole, last, named[SOURCES], key_named[KEYS];
 byte hand_key;
 
@@ -107,7 +112,7 @@ byte crashes = CRASHES, faults = FAULTS, changes = CHANGES;
 #define IS_COPY_OF(k, s)                                                       \
     (IS_OWN(k) && source_of[k] == 1 + (s) && made_of[k] == state[s] && !client[k] && \
         !IS_FORMER(k))
-/* Another source has this key, or what is there is a client's. */
+/* Another source has this key, or a client wrote the entity there. */
 #define HAS_CAUSE(s)                                                           \
     ((here[key[s]] && (!IS_OWN(key[s]) || client[key[s]])) ||                  \
         (SOURCES == 2 && state[SOURCES - 1 - (s)] != 0 &&                      \
@@ -115,7 +120,7 @@ byte crashes = CRASHES, faults = FAULTS, changes = CHANGES;
 #define IS_QUIET(s)                                                            \
     (!changed[s] && !key_changed[key[s]] && !changed[SOURCES - 1 - (s)])
 
-/* Of what nobody has changed since the last round began. */
+/* Judges everything that nobody has changed since the last round began. */
 inline judge_end()
 {
     d_step {
@@ -225,7 +230,8 @@ inline land_delete(k, h)
     :: skip                                                                    \
     fi
 
-/* The four ways of a request: answered, answer lost, lost, late. */
+/* A request is answered, is carried out without a response, is lost, or is
+ * late. */
 #define SEND(what, kind_of, k, s, made)                                        \
     if                                                                         \
     :: what                                                                    \
@@ -258,7 +264,7 @@ inline forget()
 /* Rule C1. */
 #ifdef NO_OWN_KEYS
 #define IS_TAKEN_FOR_OWN(k) (here[k] && source_of[k] > 0)
-#elif defined(NO_TEMPLATES) /* by its index */
+#elif defined(NO_TEMPLATES) /* tells copies by their index */
 #define IS_TAKEN_FOR_OWN(k) (IS_OWN(k) && !moved[k])
 #elif defined(NO_FORMER)
 #define IS_TAKEN_FOR_OWN(k) (IS_OWN(k) && !former[k])
@@ -271,7 +277,7 @@ inline forget()
 #else
 #define IS_KEPT(k) (IS_FORMER(k) && !ACCEPTS)
 #endif
-/* Rule C3: a digest tells. */
+/* Rule C3: a digest shows that the copy was edited. */
 #ifdef NO_DIGEST
 #define IS_EDITED(k) 0
 #else
@@ -290,7 +296,7 @@ next_round:
         round = (round < ROUNDS -> round + 1 : ROUNDS);
         s = 0;
         k = 0;
-        /* Rule A1: full, filtered ones, full. */
+        /* Rule A1: a full round, filtered rounds, a full round. */
         if
         :: whole = 1; last = round >= 2
 #ifdef NO_FULL_LAST
@@ -338,7 +344,7 @@ insert:
         fi
     }
 met:
-    atomic { /* the copy is read */
+    atomic { /* reads the entity at the copy key */
         printf("the entity at %d is read\n", to);
         if
         :: !here[to] -> forget(); goto forward
@@ -362,7 +368,7 @@ met:
         :: else
         fi
     }
-    atomic { /* rule C2: that source is read */
+    atomic { /* rule C2: reads the source of this copy */
         printf("its source %d is read\n", other - 1);
 #ifndef NO_LOOK
         if
@@ -382,7 +388,7 @@ name:
         goto forward
     }
 again:
-    atomic { /* the source is read again */
+    atomic { /* reads the source again */
         if
         :: state[s] == 0 || key[s] != to -> forget(); goto forward
         :: else -> made = state[s]
@@ -460,7 +466,7 @@ round_ends:
         fi
     }
 #ifdef NO_WAIT_BEFORE_BACKWARD
-    !doubt || late_kind == NOTHING; /* at the end is too late */
+    !doubt || late_kind == NOTHING; /* a wait at the end is too late */
 #endif
     atomic {
         printf("the run has ended\n");
@@ -581,7 +587,7 @@ init {
         state[1] = 2;
         key[1] = 1;
 #endif
-#ifdef SWAPPED /* copies of the states before these, at each other's keys */
+#ifdef SWAPPED /* each former copy is at the present key of the other source */
         key[0] = 1;
         key[1] = 0;
         here[0] = 1; source_of[0] = 1; made_of[0] = 1; at[0] = 0;

@@ -1,44 +1,49 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * worker/run/lease.c, renewer.c and work.c, worker/store/deadline.c: two workers,
- * one message, one run, and one entity that the run is to change. Each guard
- * can be taken out with -DNO_...; tests/model/guards holds the list and what
- * goes wrong without it.
+ * Model of worker/run/lease.c, renewer.c and attempt.c,
+ * worker/store/deadline.c: two workers, one message, one run, and one entity
+ * that the run must change. Each guard can be removed with -DNO_...;
+ * tests/model/guards has the list and what goes wrong without it.
  *
- *   Worker  takes the message (or the run without one, as an orphan), claims,
- *           keeps, works, ends
- *   Net     lands what was sent
+ *   Worker  receives the message (or finds the run without one, as an orphan),
+ *           acquires the lease, renews it, works, ends
+ *   Net     carries out the requests that were sent
  *   App     loses the message and changes the entity, once
- *   Clock   ticks when nobody has anything to do; then sleepers may wake, and
- *           what is late may land
+ *   Clock   ticks when no process can do anything; then sleeping workers may
+ *           wake, and late requests may be carried out
  *
  * At most FAULTS times a worker sleeps, dies, stops or fails before a step, or
- * a request is lost, late, or its answer lost. A worker sleeps, and a request
- * is late, for any number of ticks; the rest takes no time.
+ * a request is lost or late, or its response is lost. A worker sleeps, and a
+ * request is late, for any number of ticks; everything else takes no time.
  *
  * -DLOCK_FILES: worker/run/lock_file.c too. The workers are on one host or on
- * two, and the second may be of a version that knows no lock files (neither
- * with -DSAME_HOST). A worker that dies starts again, as another process. What a
- * dead one had sent may land at any time (rule A4): it is not in time any more.
+ * two, and the second worker may be of a version that does not know lock files;
+ * with -DSAME_HOST both workers are of the present version and on one host. A
+ * worker that dies starts again as another process. Requests that the dead
+ * process had sent may be carried out at any time (rule A4), and need not be in
+ * time any more.
  *
  * -DPAUSES: worker/store/lease_clock.c too. A hypervisor pauses a worker's
- * machine: it sleeps, and its own clock stops (one worker's; none sleeps
- * otherwise). Nobody can know of that
- * before a response to something that was sent afterwards, or landed then, has
- * come: so long the worker is "blind", and what is required of it begins with
- * that response. Ledger and data are of one account, which shows a pause once. A
- * pause is longer than what Date cannot show (PAUSE), and what is left of it after
- * an answer has landed counts where that is; shorter ones are in worker/DESIGN.md. That the ledger's Date shows LeaseUntil is left out: a worker that
- * does not look at it continues for longer.
+ * machine: it sleeps, and its own clock stops (only that of worker 0; workers
+ * do not sleep otherwise). A worker cannot know of its pause before it has
+ * received a response to a request that was sent, or carried out, after the
+ * pause. Until then the worker is "blind", and the properties are required of
+ * it only from this response on. Ledger and data are in one account, so a pause
+ * is shown once. Every pause is longer than what Date cannot show (PAUSE), and
+ * the part of a pause that follows a response counts only if it is, too;
+ * shorter pauses are described in worker/DESIGN.md. The model leaves out that
+ * the ledger's Date shows LeaseUntil: a worker that does not use this continues
+ * for longer.
  *
- * -DONLY_THE_NETWORK: nobody sleeps, dies or stops, and nothing is written but
- * the ledger; so there is room for more FAULTS.
+ * -DONLY_THE_NETWORK: no worker sleeps, dies or stops, and only the ledger is
+ * written; so more FAULTS are possible.
  *
- * Times are kept as what is left of them, so the clock has no end. ETags and
- * pop receipts are kept as "is it still the present one", Epoch as "whose claim
- * was the last". One ledger write and one data write of a worker are under way
- * at a time. A second of the service's Date is two ticks. A request is in time
- * until REQUEST and a tick after it was sent: so long before the next claim.
+ * Times are kept as the time that is left, so the clock has no end. ETags and
+ * pop receipts are kept as "is it still the present one", Epoch as "whose
+ * acquisition was the last". Each worker has at most one ledger write and one
+ * data write under way. A second of the service's Date is two ticks. A request
+ * is in time until REQUEST and a tick after it was sent; until then no other
+ * worker may have acquired the lease.
  */
 
 #ifndef FAULTS
@@ -46,10 +51,10 @@
 #endif
 #define WORKERS 2
 #define VISIBILITY 4
-#define REQUEST 2 /* what a request of the run may take */
+#define REQUEST 2 /* time that a request of the run may take */
 #define SECOND 2
-#define SKEW 2 /* the clocks of the service's servers differ by so much */
-#define DUE (VISIBILITY - 2) /* renewed with so much left */
+#define SKEW 2 /* how far apart the clocks of the service's servers may be */
+#define DUE (VISIBILITY - 2) /* the lease is renewed when this time is left */
 
 #define DEAD WORKERS         /* DEAD + w: an attempt of w that died */
 #define NOBODY (2 * WORKERS) /* no Owner */
@@ -65,8 +70,8 @@
 #define CONFLICT 1
 #define UNKNOWN 2
 
-/* A request: to land at once, late with somebody waiting for the answer, late
- * and given up, landed. */
+/* State of a request: to be carried out at once; late, and the worker waits for
+ * the response; late, and the worker waits no more; carried out. */
 #define NONE 0
 #define SOON 1
 #define LATE 2
@@ -81,24 +86,27 @@ bool one_deadline_is_open = 1, nothing_starts_after_the_deadline = 1,
 #define CHECK(property, holds) property = (holds); assert(property)
 
 byte faults = FAULTS;
-bool asleep[WORKERS + 1]; /* by process: the workers are 1 and 2 */
+bool asleep[WORKERS + 1]; /* by process number: the workers are 1 and 2 */
 
-/* The queue, and the poison queue. */
+/* The message in the queue, and its copy in the poison queue. */
 bool message = 1, copy, has_receipt[WORKERS];
 byte hidden_left;
 
-/* The ledger's entity; lease_left is one more than what is left of it. */
+/* The ledger's entity; lease_left is one more than the time that is left of the
+ * lease. */
 byte state = ABSENT, owner = NOBODY, epoch_of = NOBODY, lease_left;
 bool half_second; /* ticks since the service's Date changed */
 bool has_etag[WORKERS];
 #define HELD_AT(ahead) (owner != NOBODY && lease_left + half_second > 1 + ahead)
 #define HELD HELD_AT(0)
 
-/* Lock files. dead_lock: that of the last attempt's process is free. */
+/* Lock files. dead_lock: the lock of the process of the worker's last attempt
+ * is free. */
 #ifdef LOCK_FILES
 bool same_host, old_version, dead_lock[WORKERS];
 
-/* Is the lock of the process free that made the attempt `of`, tried by self? */
+/* IS_FREE: is the lock of the process that made the attempt `of` free, as self
+ * sees it? */
 #define IS_HERE(of) (same_host || of - DEAD == self)
 #define IS_FREE(of)                                                            \
     (of >= DEAD && of < NOBODY && IS_HERE(of) && dead_lock[of - DEAD])
@@ -108,10 +116,11 @@ bool same_host, old_version, dead_lock[WORKERS];
 #elif defined NO_SAME_BOOT
 #define SEEMS_FREE(of) (IS_FREE(of) || (!same_host && of != self))
 #elif defined NO_LOCK_BEFORE_NAME
-bool unlocked[WORKERS]; /* somebody has met its file before it was locked */
+bool unlocked[WORKERS]; /* another worker has found its file before it was
+                           locked */
 #define SEEMS_FREE(of) (IS_FREE(of) || (of < DEAD && unlocked[of]))
 #elif defined NO_LOCK_IN_OWNER
-byte lock_of = NOBODY; /* a property of its own beside Owner */
+byte lock_of = NOBODY; /* a separate property beside Owner */
 #define SEEMS_FREE(of) IS_FREE(lock_of)
 #else
 #define SEEMS_FREE(of) IS_FREE(of)
@@ -122,21 +131,23 @@ byte lock_of = NOBODY; /* a property of its own beside Owner */
 #define OWNER_IS_DEAD false
 #endif
 
-/* The entity that is to be changed. */
+/* The entity that the run must change. */
 bool changed, has_data_etag[WORKERS];
 
-/* Pauses. Date does not show one of SECOND + SKEW ticks. */
+/* Pauses. Date does not show a pause of SECOND + SKEW ticks. */
 #ifdef PAUSES
 #define PAUSE (SECOND + SKEW + 1)
 #define LAG_MAX (VISIBILITY + SECOND + SKEW + 1)
-byte paused[WORKERS];  /* 1 + ticks since it began, PAUSE + 1 at most; 0: not */
-bool blind[WORKERS];   /* no response has come since the last one ended */
-bool unseen[WORKERS];  /* no response has shown the last one */
-byte doubt[WORKERS];   /* 2: not answered; 1: by the renewal under way */
-byte lag[WORKERS];     /* what the worker takes for the ledger's clock is so
-                          much behind it, in paused ticks */
-byte landed[WORKERS];  /* the same, once the answer that waits is taken */
-bool is_fresh[WORKERS]; /* that answer was given after the last pause */
+byte paused[WORKERS];  /* 1 + ticks since the pause began, at most PAUSE + 1; 0:
+                          not paused */
+bool blind[WORKERS];   /* no response has come since the last pause ended */
+bool unseen[WORKERS];  /* no response has shown the last pause */
+byte doubt[WORKERS];   /* 2: no renewal has resolved the doubt; 1: the renewal
+                          under way will */
+byte lag[WORKERS];     /* by how many paused ticks the worker's idea of the
+                          ledger's clock is behind */
+byte landed[WORKERS];  /* the same, once the waiting response is taken */
+bool is_fresh[WORKERS]; /* this response was given after the last pause */
 #define BLIND(w) blind[w]
 #define IN_DOUBT(w) (doubt[w] != 0)
 #ifdef NO_DATE
@@ -144,7 +155,7 @@ bool is_fresh[WORKERS]; /* that answer was given after the last pause */
 #else
 #define RAISE_DOUBT doubt[self] = (unseen[self] -> 2 : doubt[self])
 #endif
-/* A response to self, given after its last pause. */
+/* self takes a response that was given after its last pause. */
 #define SHOWS_DATE                                                             \
     RAISE_DOUBT;                                                               \
     unseen[self] = 0;                                                          \
@@ -167,8 +178,9 @@ bool sent_claim[WORKERS], sent_etag[WORKERS], sent_stored[WORKERS];
 byte data_sent[WORKERS], data_by[WORKERS], data_left[WORKERS];
 bool data_etag[WORKERS];
 
-/* What a worker knows. write_left: the deadline that the write brings;
- * message_left: until its message is visible again, as far as it knows. */
+/* What a worker knows. write_left: the deadline if the write under way is
+ * stored; message_left: how long its message remains hidden, as far as it
+ * knows. */
 bool works[WORKERS], reads[WORKERS], shut[WORKERS], has_message[WORKERS];
 byte ledger_left[WORKERS], message_left[WORKERS], write_left[WORKERS];
 
@@ -263,8 +275,8 @@ inline land_data(w)
 
 /* ---- a worker ---- */
 
-/* What is on its way is late from now on, whenever it lands; and it takes any
- * time until another process is started. */
+/* A request that the dead worker has sent is late from now on, whenever it is
+ * carried out; any time passes until another process is started. */
 #ifdef LOCK_FILES
 #ifdef NO_LOCK_BEFORE_NAME
 #define MAY_BE_MET                                                             \
@@ -281,7 +293,7 @@ inline land_data(w)
     asleep[self + 1] = 1;                                                      \
     MAY_BE_MET
 #define LOCKS_ITS_FILE dead_lock[self] = 0
-/* With lock files it matters when it dies. */
+/* With lock files it matters when the worker dies. */
 #define IS_KILLED                                                              \
     :: faults > 0 ->                                                           \
         faults--;                                                              \
@@ -314,7 +326,7 @@ inline land_data(w)
         printf("worker %d falls asleep\n", self)
 #endif
 
-/* Something may go wrong here. */
+/* Points at which a worker may sleep or die. */
 #ifdef ONLY_THE_NETWORK
 #define SLEEPS skip
 #define DIES skip
@@ -337,7 +349,7 @@ inline land_data(w)
     fi
 #endif
 
-/* How a request fares; its answer comes when it has landed. */
+/* Chooses how a request travels; its response comes when it was carried out. */
 #define FATE(of)                                                               \
     if                                                                         \
     :: of[self] = SOON                                                         \
@@ -352,7 +364,7 @@ inline send_ledger(what, lease, claims)
     sent_state[self] = what;
     sent_lease[self] = lease;
 #ifdef PAUSES
-    /* 1: it is over when it is stored. */
+    /* 1: the lease has expired when it is stored */
     sent_lease[self] =
         (sent_lease[self] > lag[self] -> sent_lease[self] - lag[self] : 1);
 #endif
@@ -363,7 +375,7 @@ inline send_ledger(what, lease, claims)
     SLEEPS
 }
 
-/* There is an answer, or none any more. */
+/* The response has come, or no response will come. */
 #define ANSWERED (sent[self] != SOON && sent[self] != LATE)
 #ifdef PAUSES
 #define TAKE_DATE                                                              \
@@ -402,7 +414,7 @@ inline send_ledger(what, lease, claims)
 #else
 #define DEADLINE write_left[self]
 #endif
-/* LeaseUntil - now of a write that is sent now; + 1: see lease_left. */
+/* LeaseUntil - now, for a write that is sent now; + 1 as in lease_left. */
 #ifdef NO_SECOND_FOR_THE_DATE
 #define UNTIL (VISIBILITY - date_age + SKEW + 1)
 #elif defined NO_SKEW
@@ -468,7 +480,7 @@ look:
     atomic {
         has_etag[self] = 1;
         date_age = half_second;
-        if /* whose server answers */
+        if /* the clock of the server that responds */
         :: ahead = 0
         :: ahead = SKEW
         fi;
@@ -482,7 +494,8 @@ look:
 #endif
         ahead = 0;
 #ifdef PAUSES
-        blind[self] = 0; /* the first response: it is compared with none */
+        blind[self] = 0; /* the first response of the attempt: there is no
+                            earlier one to compare with */
         unseen[self] = 0;
         lag[self] = 0;
 #endif
@@ -506,7 +519,7 @@ look:
         has_etag[self] = owner == self && epoch_of == self;
         result = (result == UNKNOWN && has_etag[self] -> DONE : result);
         if
-        :: result != DONE -> goto gone /* comes again */
+        :: result != DONE -> goto gone /* the message becomes visible again */
         :: else
         fi;
         works[self] = 1;
@@ -521,7 +534,7 @@ look:
     }
 
     do
-    /* the slot */
+    /* the worker thread */
     :: atomic {
            slot == 0 && OPEN(self) ->
            if
@@ -532,7 +545,7 @@ look:
            :: !changed -> slot = 1; has_data_etag[self] = 1
 #endif
 #ifndef LIVE
-           :: reads[self] = 1; slot = 4 /* for some ticks */
+           :: reads[self] = 1; slot = 4 /* reads for some ticks */
 #endif
 #ifndef ONLY_THE_NETWORK
            :: faults > 0 -> faults--; slot = 3; ending = QUEUED
@@ -564,7 +577,7 @@ look:
            SLEEPS
        }
     :: atomic { slot == 4 && !reads[self] -> slot = 0 }
-    /* landed, or not waited for any longer: read again */
+    /* carried out, or no longer waited for: the entity is read again */
     :: atomic {
            slot == 2 && (data_sent[self] == NONE || data_left[self] == 0) ->
            has_data_etag[self] = 0;
@@ -583,7 +596,7 @@ look:
            if
            :: faults > 0 ->
                faults--;
-               message_left[self] = DUE + 1; /* tried again a tick later */
+               message_left[self] = DUE + 1; /* renewed again a tick later */
                printf("  it fails\n")
            :: has_receipt[self] ->
                hidden_left = VISIBILITY;
@@ -632,7 +645,7 @@ look:
            SLEEPS
        }
 
-    /* how it ends */
+    /* end of the attempt */
     :: atomic { slot == 3 && !keeping -> break }
     od;
 
@@ -709,13 +722,13 @@ delete_message:
         goto gone
     }
 
-hide: /* until the lease is over */
+hide: /* hides the message until the lease has expired */
     atomic {
         hidden_left = (has_receipt[self] -> lease_left : hidden_left);
         goto gone
     }
 
-gone: /* dead, or as good as dead: nothing more is touched */
+gone: /* the process is dead or stops: it sends nothing more */
     atomic {
         owner = (owner == self -> DEAD + self : owner);
         epoch_of = (epoch_of == self -> DEAD + self : epoch_of);
@@ -788,7 +801,7 @@ inline own_time_passes(w)
     pass_by(write_left[w])
 }
 
-/* What was late lands now, or is lost, or stays late. */
+/* A late request is carried out now, is lost, or remains late. */
 inline late_ledger(w)
 {
     if
@@ -834,7 +847,7 @@ proctype Clock()
            half_second = 1 - half_second;
            for (w : 0 .. WORKERS - 1) {
 #ifdef PAUSES
-               if /* its own clock stops */
+               if /* a paused worker's own clock stops */
                :: paused[w] ->
                    paused[w] =
                        (paused[w] <= PAUSE -> paused[w] + 1 : paused[w]);
@@ -872,7 +885,7 @@ proctype Clock()
            late_ledger(1);
            late_data(0);
            late_data(1);
-           if /* what else may happen */
+           if /* other events */
            :: faults > 0 && message && state != ABSENT ->
                faults--;
                message = 0;
@@ -919,7 +932,7 @@ init {
 }
 
 #ifdef LIVE
-/* Nothing is late, and nobody asleep, for ever. */
+/* No request is late and no worker asleep for ever. */
 #define ALL_IS_WELL                                                            \
     (!asleep[1] && !asleep[2] && sent[0] != LATE && sent[1] != LATE && sent[0] != GIVEN_UP &&              \
         sent[1] != GIVEN_UP && data_sent[0] != LATE && data_sent[1] != LATE && \

@@ -1,28 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Locks of table jobs (rules L1 to L3): all of a run's in one batch, waiting
- * runs, older ones first, open runs that wait and keep theirs, failed ones that
- * are retried, ended and pruned ones whose locks were left. Each guard can be
- * taken out with -DNO_...; tests/model/guards lists them and what goes wrong
- * without.
+ * Model of the locks of jobs that write tables (rules L1 to L3): a run takes
+ * all its locks in one batch; runs wait for their turn, the older first; open
+ * runs that wait keep their locks; failed runs are retried; ended and pruned
+ * runs may leave locks. Each guard can be removed with -DNO_...;
+ * tests/model/guards lists the guards and what goes wrong without each.
  *
- *   Run    of one of three jobs: it comes, waits for its turn, takes its locks,
- *          works, may wait in the middle (paused, held, between rounds), ends,
- *          and frees its locks, or crashes before. A run that failed may be
- *          retried; one that has ended may be pruned; its job comes again
- *   Judge  looks when nothing can happen any more: no run may be waiting
+ *   Run    a run of one of three jobs: it is requested, waits for its turn,
+ *          takes its locks, works, may wait in the middle (paused, held,
+ *          between rounds), ends, and frees its locks or crashes before. A
+ *          failed run may be retried, an ended run pruned; then another run of
+ *          its job is requested
+ *   Judge  acts when nothing can happen any more: then no run may be waiting
  *
- * Modelled: reading locks and the runs that hold them, the batch with the ETags
- * that were read, the frees after the end. A lock holds a run's name. Of an ETag
- * only whether it is still the present one.
+ * Modelled: reading the locks and the runs that have them, the batch with the
+ * ETags that were read, freeing the locks after the end. A lock names a run. Of
+ * an ETag only whether it is still the present one.
  *
- * Not modelled: leases (lease.pml), requests of an unknown outcome (the ledger
- * resolves them by reading), what a run does with its tables (move.pml,
- * copy.pml), whether a person resumes or cancels a paused run: somebody does.
+ * Not modelled: leases (lease.pml), requests with an indeterminate outcome (the
+ * ledger resolves them by reading), what a run does with its tables (move.pml,
+ * copy.pml), whether an operator resumes or cancels a paused run: one of these
+ * happens.
  */
 
 #ifndef COMES
-#define COMES 3 /* runs in all */
+#define COMES 3 /* number of runs in all */
 #endif
 #ifndef CRASHES
 #define CRASHES 1
@@ -36,14 +38,14 @@
 
 #define JOBS 3
 #define TABLES 2
-/* Two jobs write both tables, and name them in different orders; one writes
- * the second alone. */
+/* Two jobs write both tables, and name them in different orders; the third
+ * writes only the second table. */
 #define WRITES(j, t) ((j) < 2 || (t) == 1)
 #define FIRST(j) ((j) == 0 -> 0 : 1)
 #define SECOND(j) ((j) == 0 -> 1 : 0)
 #define COUNT(j) ((j) < 2 -> 2 : 1)
 
-#define GONE 0 /* not there yet, or pruned */
+#define GONE 0 /* not in the ledger yet, or pruned */
 #define TURN 1 /* waits for its turn */
 #define WORKS 2
 #define RESTS 3 /* paused, held, between rounds */
@@ -58,11 +60,12 @@ bool one_at_a_time = 1, no_deadlock = 1, nobody_starves = 1;
 
 /* The ledger: the newest run of each job, and its number. */
 byte state[JOBS], number[JOBS];
-bool older[JOBS * JOBS]; /* of two that wait: it came before the other */
+bool older[JOBS * JOBS]; /* of two waiting runs: the first waits for longer than
+                            the second */
 byte overtaken[JOBS];
 
-/* The locks: 1 + job and the number of the run; 0: none. seen: is the ETag that
- * the job's run has read still the present one? */
+/* The locks: 1 + the job, and the number of the run; 0: free. seen: is the ETag
+ * that the job's run has read still the present one? */
 byte lock[TABLES], lock_number[TABLES];
 bool seen[JOBS * TABLES];
 
@@ -76,7 +79,7 @@ inline lock_changed(t)
     n = 0
 }
 
-/* Rule L1: whose lock is free? holder: the job it names. */
+/* Rule L1: is the lock t free? */
 #define IS_NEWEST(t) (number[lock[t] - 1] == lock_number[t])
 #ifdef NO_ENDED_IS_FREE
 #define HAS_ENDED(t) 0
@@ -90,7 +93,8 @@ inline lock_changed(t)
 #else
 #define IS_PRUNED(t) (!IS_NEWEST(t) || state[lock[t] - 1] == GONE)
 #endif
-/* A run that waits for its turn has none: its name there is left over. */
+/* A run that waits for its turn has no locks: a lock with its name was left
+ * over. */
 #define WAITS_FOR_TURN(t) (IS_NEWEST(t) && state[lock[t] - 1] == TURN)
 #ifdef NO_BATCH
 #define IS_FREE(t)                                                             \
@@ -106,7 +110,7 @@ inline lock_changed(t)
 #define MAY_TAKE(t) seen[self * TABLES + (t)]
 #endif
 
-/* A run that finds its own lock writes it again. */
+/* A run that finds a lock with its own name writes it again. */
 #ifdef NO_OWN_AGAIN
 #define WRITES_LOCK(t)                                                         \
     (WRITES(self, t) &&                                                        \
@@ -146,7 +150,7 @@ inline begin_to_wait()
     state[self] = TURN
 }
 
-/* It begins to work: no other run of its tables may be open. */
+/* The run begins to work: no other run on its tables may be open. */
 inline begin_to_work()
 {
     d_step {
@@ -185,7 +189,8 @@ end_idle:
            begin_to_wait();
            printf("a run of job %d comes\n", self)
        }
-turn:  /* it reads its locks and who holds them, then who else waits */
+turn:  /* it reads its locks and the runs that they name, then the runs that
+          wait */
        atomic {
            blocked = !(IS_FREE_FOR_ME);
            for (t : 0 .. TABLES - 1) {
@@ -195,7 +200,7 @@ turn:  /* it reads its locks and who holds them, then who else waits */
        }
        blocked = blocked || !(IS_NEXT);
 #ifdef NO_BATCH
-       /* One by one, each in a request of its own. */
+       /* The locks one by one, each in its own request. */
        t = 0;
        do
        :: t < COUNT(self) ->
@@ -216,7 +221,7 @@ turn:  /* it reads its locks and who holds them, then who else waits */
 #else
        if
        :: blocked ->
-           /* until something has changed: then it reads again */
+           /* waits until something has changed, then reads again */
            atomic {
                MAY_TRY ->
                goto turn

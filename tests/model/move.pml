@@ -1,52 +1,53 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a move does, request by request (rules A4, M1 to M7, L4): intents, their
- * take-over, requests with an unknown outcome and late ones, keys that are used
- * again, two moves in turn, a cascade beside one. Each guard can be taken out
- * with -DNO_...; tests/model/guards lists them and what goes wrong without.
+ * Model of a move, request by request (rules A4, M1 to M7, L4): intents and
+ * their take-over, requests with an indeterminate outcome and late requests,
+ * keys that are used again, two moves by turns, a cascade beside a move. Each
+ * guard can be removed with -DNO_...; tests/model/guards lists the guards and
+ * what goes wrong without each.
  *
  *   Mover    attempts, one after another (lease.pml shows that there are never
- *            two, locks.pml that of two moves of one table only one is open).
- *            Each may crash before any request. A run whose attempt crashed may
- *            continue, or end as failed; then the next attempt is a new run,
- *            with HOPS of the one or the other move
+ *            two at a time, locks.pml that only one of two moves of a table is
+ *            open). Each may crash before any request. A run whose attempt
+ *            crashed may continue or end as failed; then the next attempt is
+ *            that of a new run, with HOPS of the one or the other move
  *   App      replaces and deletes sources, and inserts new ones under their
- *            keys; replaces and deletes what has been moved. With FOREIGN it
- *            also inserts at destination keys, an equal entity too
- *   Cascade  (CASCADE) deletes the children of a parent in both tables until a
- *            look found none, then the parent
- *   Net      applies a late request at any moment before a wait of A4 ends
+ *            keys; replaces and deletes moved entities. With FOREIGN it also
+ *            inserts at destination keys, an equal entity too
+ *   Cascade  (CASCADE) deletes the children of a parent in both tables until it
+ *            finds none, then the parent
+ *   Net      carries out a late request at any moment before a wait of A4 ends
  *
  * Modelled: every request of a move (reads of sources and copies, inserts,
- * replaces and deletes with ETags, the intent's insert, update and delete), each
- * answered, applied without an answer, lost, or late. An ETag is the number of
- * the write, and serves as Timestamp too. A value is the number of the
- * application's write; it is live until the application overwrites or deletes
- * it.
+ * replaces and deletes with ETags, the intent's insert, update and delete).
+ * Each is answered, carried out without a response, lost, or late. An ETag is
+ * the number of the write, and also serves as Timestamp. A value is the number
+ * of the application's write; it is live until the application overwrites or
+ * deletes it.
  *
  * Not modelled: pages, batches, several loads in flight (rule M1's wait for an
  * open load), filters, lost leases, the tolerance of 5 s in M2 (Timestamps are
- * exact), accept_equal (M9), stores that are no longer configured (M8). The wait
- * of A4 is longer than any request is late.
+ * exact), accept_equal (M9), stores that are no longer configured (M8). The
+ * wait of A4 is longer than any request is late.
  */
 
 #ifndef PAIRS
 #define PAIRS 1
 #endif
 #ifndef CHANGES
-#define CHANGES 2 /* of the application */
+#define CHANGES 2 /* changes by the application */
 #endif
 #ifndef CRASHES
 #define CRASHES 2
 #endif
 #ifndef FAULTS
-#define FAULTS 2 /* requests with an unknown outcome */
+#define FAULTS 2 /* requests with an indeterminate outcome */
 #endif
 #ifndef RUNS
 #define RUNS 1
 #endif
 
-/* Which cells: from[move, pair] to[move, pair]. */
+/* The cells of the source and of the destination of a pair, by move. */
 #if defined(HOPS) /* 0 to 1, and 1 to 2 */
 #define MOVES 2
 #define CELLS 3
@@ -69,8 +70,8 @@
 #define TO(m, p) (PAIRS + (p))
 #endif
 
-/* Values; EQUAL: those of two sources, or of a source and what is at its
- * destination before, are equal. */
+/* Values. EQUAL: the content of two sources, or of a source and of the entity
+ * that is at its destination before, is equal. */
 #define VALUES (PAIRS + CHANGES + 2)
 #ifdef EQUAL
 #define CONTENT(value) ((value) <= 2 -> 1 : (value))
@@ -104,15 +105,18 @@ byte etag[CELLS], value[CELLS], now;
 bool live[VALUES];
 byte next_value;
 
-/* Intents, beside the ledger: one key for each move. src 0: no such pair. */
+/* Intents, stored beside the ledger: one key for each move. intent_src 0: the
+ * intent does not have this pair. */
 byte intent_state[MOVES], intent_etag[MOVES], intent_time[MOVES];
 byte intent_src[MOVES * PAIRS], intent_value[MOVES * PAIRS];
 #define AT(m, p) ((m) * PAIRS + (p))
 
-/* The report of the open run; stray: a late intent was stored after all. What
- * may excuse an undone delete: a crash, or an unknown outcome. */
+/* named: the report of the open run. crashed: the last attempt crashed; stray:
+ * a late intent was stored after all. TROUBLE: a crash or an indeterminate
+ * outcome, which may excuse a delete that is undone. */
 bool named[MOVES * PAIRS];
-#if defined(HOPS) || defined(CASCADE) /* in an earlier report too */
+/* reported: an earlier report named a pair. */
+#if defined(HOPS) || defined(CASCADE)
 bool reported;
 #else
 #define reported 0
@@ -126,7 +130,7 @@ bool parent = 1, cascaded;
 #define cascaded 0
 #endif
 
-/* What the attempt has in memory. */
+/* The memory of the attempt. */
 byte time, mine, source, read_value;
 byte src[PAIRS], copied[PAIRS], copy[PAIRS];
 
@@ -152,7 +156,7 @@ inline judge()
     there = 0
 }
 
-/* After a run, once no request is late. */
+/* Judges a run after its end, once no request is late. */
 inline judge_end()
 {
     d_step {
@@ -177,9 +181,10 @@ inline judge_end()
     }
 }
 
-/* ETags that nobody knows any more are forgotten: only their order counts. */
+/* Renumbers the ETags that are still known: only their order matters. */
 #define ETAGS 24
-byte used[ETAGS], number[ETAGS], r, q; /* 0 but in renumber() */
+byte used[ETAGS], number[ETAGS], r, q; /* used only in renumber(); otherwise
+                                          0 */
 
 #define USE(x) used[x] = 1
 #define AS_NUMBERED(x) x = number[x]
@@ -349,7 +354,8 @@ inline land_intent_delete(i, e)
     :: skip                                                                    \
     fi
 
-/* The four ways of a request: answered, answer lost, lost, late. */
+/* A request is answered, is carried out without a response, is lost, or is
+ * late. */
 #define SEND(what, kind_of, at, etag_of, value_of)                             \
     if                                                                         \
     :: what                                                                    \
@@ -377,9 +383,9 @@ inline land_intent_delete(i, e)
         result = UNKNOWN                                                       \
     fi
 
-/* Rule M2: is what is at the destination the run's own copy, though no answer
- * said so? */
-#if defined(NO_AGE) || defined(SKEW) /* all of it within 5 s */
+/* Rule M2: is the entity at the destination the run's own copy, although no
+ * response said so? */
+#if defined(NO_AGE) || defined(SKEW) /* all times are within 5 s */
 #define IS_NEW(at, time) 1
 #else
 #define IS_NEW(at, time) (etag[at] > (time))
@@ -393,7 +399,7 @@ inline land_intent_delete(i, e)
     (etag[at] != 0 && CONTENT(value[at]) == CONTENT(v) && IS_NEW(at, time) &&  \
         IS_OTHER(at, e))
 
-/* Rule M7: which intents does a run of move m take over first? */
+/* Rule M7: the intents that a run of move m takes over first. */
 #ifdef NO_BOTH_ENDS
 #define IS_TAKEN_OVER(i) (FROM(i, 0) == FROM(m, 0) || FROM(i, 0) == TO(m, 0))
 #else
@@ -402,7 +408,8 @@ inline land_intent_delete(i, e)
         TO(i, 0) == FROM(m, 0) || TO(i, 0) == TO(m, 0))
 #endif
 
-/* The first pair that is left, and the one after p; PAIRS: none. */
+/* first() sets p to the first pair of the load, following() to the next after
+ * p; PAIRS: there is none. */
 inline first()
 {
     p = 0;
@@ -438,7 +445,7 @@ inline forget()
     renumber()
 }
 
-/* Its report begins empty. */
+/* Begins a new run with an empty report. */
 inline new_run()
 {
     runs--;
@@ -452,7 +459,7 @@ inline new_run()
     m = MOVES - 1 - m
 }
 
-/* The copy is of the changed source now, which is deleted next. */
+/* The copy is now that of the changed source, which is deleted next. */
 inline replaced()
 {
     copied[p] = read_value;
@@ -467,13 +474,14 @@ proctype Mover()
     byte m, i, p, j, c, result, runs = RUNS;
     bool indeterminate[PAIRS], there, any, leaving;
 
-begin: /* an attempt: of the same run, or of a new one */
+begin: /* an attempt of the same run or of a new run */
     atomic {
         forget();
         i = 0; j = 0; c = 0; result = 0; there = 0; any = 0; leaving = 0;
         ended = 0;
 #if MOVES == 2
-        if /* the run failed or was cancelled, and another move begins */
+        if /* the run has failed or was cancelled, and a run of another move
+              begins */
         :: skip
         :: crashed && runs > 0 -> new_run()
         fi;
@@ -572,7 +580,8 @@ scan:
         fi;
         if
         :: p == PAIRS -> goto over
-        :: else -> p = 0; now++; time = now /* of an answer before */
+        :: else -> p = 0; now++; time = now /* from the Date of an earlier
+                                               response */
         fi
     }
 
@@ -583,7 +592,7 @@ insert_intent:
         printf("the intent of move %d is stored: %d\n", m, result)
     }
     atomic {
-        if /* after an unknown outcome it is read */
+        if /* after an indeterminate outcome the intent is read */
         :: result == DONE ||
                (intent_state[m] != 0 && intent_time[m] == time) ->
             mine = intent_etag[m]
@@ -623,7 +632,7 @@ insert:
 #endif
     any = 0;
 
-read_back: /* and compare */
+read_back: /* reads the copy and compares it */
     atomic {
         DIES;
         printf("the copy %d is read: etag %d\n", p, etag[TO(m, p)]);
@@ -660,7 +669,7 @@ store_leaving: /* rules M3 and M6 */
         printf("the intent of move %d is leaving: %d\n", i, result)
     }
     atomic {
-        if /* after an unknown outcome it is read */
+        if /* after an indeterminate outcome the intent is read */
         :: result == DONE ||
                (intent_state[i] == LEAVING && intent_etag[i] != mine) ->
             mine = intent_etag[i]
@@ -670,7 +679,8 @@ store_leaving: /* rules M3 and M6 */
     }
 #endif
 
-delete_source: /* any: an earlier try for this entity was unknown */
+delete_source: /* any: an earlier delete of this entity had an indeterminate
+                  outcome */
     atomic {
         DIES;
         SEND(land_delete(FROM(i, p), IS_SOURCE(FROM(i, p), src[p])), DELETE,
@@ -746,7 +756,7 @@ replace_copy:
         :: else
         fi
     }
-    atomic { /* read after an unknown outcome */
+    atomic { /* reads after an indeterminate outcome */
         if
         :: etag[TO(i, p)] == copy[p] -> goto replace_copy
         :: else
@@ -781,7 +791,7 @@ remove:
         SEND(land_intent_delete(i, mine), INTENT_DELETE, i, mine, 0);
         printf("the intent of move %d is removed: %d\n", i, result)
     }
-    atomic { /* read after an unknown outcome */
+    atomic { /* reads after an indeterminate outcome */
         if
         :: result != DONE && intent_state[i] != 0 && intent_etag[i] == mine ->
             result = 0;
@@ -809,7 +819,7 @@ over:
 
 /* ---- around it ---- */
 
-/* A client's write of a new value, and the end of what was there. */
+/* A client writes a new value over the old one, or deletes the entity. */
 inline client_puts(at)
 {
     live[value[at]] = 0;
@@ -856,7 +866,7 @@ inline client_deletes(at)
 #define MAY_DELETE(n) (IS_SOURCE_CELL(n) || IS_MOVED(n))
 #endif
 #ifdef CASCADE
-#define HAS_PARENT 0 /* it has a tombstone */
+#define HAS_PARENT 0 /* the parent has a tombstone: nobody inserts children */
 #else
 #define HAS_PARENT 1
 #endif
@@ -986,7 +996,7 @@ init {
             next_value++
         }
 #if defined(EQUAL) && !defined(SAME_KEY) && !defined(FOREIGN)
-        /* An equal entity is at the destination already. */
+        /* At first there is an equal entity at the destination. */
         put(TO(0, 0), 2);
         live[2] = 1;
         next_value = 3;
