@@ -42,7 +42,7 @@
 #define EDITS 0
 #endif
 #ifndef FAULTS
-#define FAULTS 1 /* late requests */
+#define FAULTS 1 /* number of late requests */
 #endif
 
 #define JOBS 2
@@ -61,8 +61,8 @@
 bool finished_is_left = 1, finished_job_rests = 1, only_finish_closes = 1;
 #define CHECK(property, holds) property = (holds); assert(property)
 
-/* The configuration; and the job of each run, and the destination of its
- * attempt. */
+/* The configuration: the destination of each job. For each run: its job, and
+ * the destination of its attempt. */
 byte to[JOBS], job_of[RUNS + 1], table_of[RUNS + 1];
 
 /* The ledger: the open runs; the `!closed` row of a job; the row of a run's end
@@ -86,8 +86,8 @@ bool late_known, late_etag, late_etags[JOBS], late_rows[JOBS];
 
 byte attempts = ATTEMPTS, reopens = REOPENS, edits = EDITS, faults = FAULTS;
 
-/* The oracle: the run that has finished the copy to a table, and a job, while
- * nobody who has seen this has opened it again. */
+/* The oracle: for each table and each job, the run that has finished it, until
+ * somebody who has seen this opens it again. */
 byte finished[TABLES], finished_job[JOBS];
 
 /* ---- the rows ---- */
@@ -501,7 +501,8 @@ end_idle:
        atomic {
            if
            :: land_open_name(person_job, who, person_name_etag)
-           :: faults > 0 && late_kind == 0 -> /* and dies */
+           :: faults > 0 && late_kind == 0 -> /* the command dies, and this
+                                                 request is late */
                faults--;
                late_kind = OPEN_NAME;
                late_job = person_job;
@@ -553,7 +554,7 @@ tables:
                    late_etags[n] = person_etag[n]
                }
                n = 0;
-               done = 1 /* and dies */
+               done = 1 /* the command dies, and this request is late */
            fi;
            printf("table %d is opened: %d late %d\n", person_table, done,
                late_kind);

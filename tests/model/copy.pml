@@ -522,7 +522,7 @@ refused:
            take_copy(k);                                                       \
            printf("the application deletes the copy at %d\n", k)               \
        }                                                                       \
-    :: atomic { /* with its TablewardSource: digest and all */                 \
+    :: atomic { /* with its TablewardSource and digest */                      \
            changes > 0 && here[k] && source_of[k] > 0 && !client[k] && !here[1 - k] ->\
            changes--;                                                          \
            here[1 - k] = 1;                                                    \

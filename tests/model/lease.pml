@@ -146,7 +146,7 @@ byte doubt[WORKERS];   /* 2: no renewal has resolved the doubt; 1: the renewal
                           under way will */
 byte lag[WORKERS];     /* by how many paused ticks the worker's idea of the
                           ledger's clock is behind */
-byte landed[WORKERS];  /* the same, once the waiting response is taken */
+byte landed[WORKERS];  /* the value of lag once the waiting response is taken */
 bool is_fresh[WORKERS]; /* this response was given after the last pause */
 #define BLIND(w) blind[w]
 #define IN_DOUBT(w) (doubt[w] != 0)
@@ -381,7 +381,7 @@ inline send_ledger(what, lease, claims)
 #define TAKE_DATE                                                              \
     if                                                                         \
     :: sent[self] == LANDED && !is_fresh[self] ->                              \
-        /* of before: a pause is shown once more */                            \
+        /* given before the pause: it is shown once more */                    \
         lag[self] = (landed[self] < PAUSE -> 0 : landed[self]);                \
         unseen[self] = unseen[self] || lag[self] > 0                           \
     :: sent[self] == LANDED && is_fresh[self] ->                               \

@@ -228,7 +228,7 @@ turn:  /* it reads its locks and the runs that they name, then the runs that
            }
        :: else
        fi;
-       atomic { /* the batch */
+       atomic { /* takes the locks in one batch */
            if
            :: (!WRITES_LOCK(0) || MAY_TAKE(0)) &&
                   (!WRITES_LOCK(1) || MAY_TAKE(1)) ->

@@ -48,7 +48,7 @@
 #endif
 
 /* The cells of the source and of the destination of a pair, by move. */
-#if defined(HOPS) /* 0 to 1, and 1 to 2 */
+#if defined(HOPS) /* one move from table 0 to 1, one from 1 to 2 */
 #define MOVES 2
 #define CELLS 3
 #define FROM(m, p) (m)
@@ -141,7 +141,7 @@ byte late_src[PAIRS], late_content[PAIRS];
 byte crashes = CRASHES, faults = FAULTS, changes = CHANGES;
 /* ---- the oracle ---- */
 
-/* Each value that is live is in a table. */
+/* Each live value must be in a table. */
 inline judge()
 {
     for (j : 1 .. VALUES - 1) {
@@ -493,7 +493,7 @@ begin: /* an attempt of the same run or of a new run */
         crashed = 0
     }
 
-look: /* rule M7: all intents first */
+look: /* rule M7: takes over all intents first */
     atomic {
         i = 0;
         p = 0;

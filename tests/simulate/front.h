@@ -25,8 +25,8 @@ struct front {
 
     unsigned acts; /* each front end makes at least 5 actions and less than 5 +
                       `acts` */
-    unsigned pauses_ms[FRONT_PAUSES]; /* each front end chooses one of these as
-                                         the limit of its pauses */
+    unsigned pauses_ms[FRONT_PAUSES]; /* limits of a pause; each front end uses
+                                         one of them */
 };
 
 /* front_start: starts one or several front ends of the kind. Each stops by

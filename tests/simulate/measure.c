@@ -134,9 +134,9 @@ static const struct sim_kind LOAD = {
 /* ---- three requests in ten fail ---- */
 
 /* The mix of an overloaded service: most of the failed requests are answered
- * that it is busy. Of the others some are not sent, some end with an error, and
- * some are carried out but their response is lost, which the worker notices
- * within a second. */
+ * 503. Of the others some are not sent, some end with an error, and some are
+ * carried out but their response is lost, which the worker notices within a
+ * second. */
 static const struct faulty_share THREE_IN_TEN[] = {
     {FAULT_BUSY, 160, CALL_ALL},
     {FAULT_BUSY_HINTED, 40, CALL_ALL},

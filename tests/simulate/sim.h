@@ -115,7 +115,7 @@ extern const struct sim_kind sim_move;
 struct sim_script {
     const struct faulty_share *shares;
     size_t share_count;
-    int64_t outage_after_ms, outage_ms; /* 0: none */
+    int64_t outage_after_ms, outage_ms; /* 0: no outage */
     /* called for each request of the worker during the outage */
     void (*unreached)(void *ctx, int64_t at_ms, bool queue);
     void *ctx;

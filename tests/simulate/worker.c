@@ -33,7 +33,8 @@ struct incarnation {
     struct wire wire, data; /* wire: to the store of ledger and queues; data: to
                                the store of the job's tables */
     struct consumer *consumer;
-    bool running;     /* between consumer_new and consumer_free */
+    bool running;     /* consumer_new() has returned, consumer_free() is not
+                         called yet */
     unsigned signals; /* number of threads that deliver a signal to it */
 };
 
@@ -131,7 +132,7 @@ static void run(void *arg)
     virtual_note("worker %u has gone home", self->worker->number);
 }
 
-/* Boot ids. */
+/* Boot ids of the two hosts. */
 static const char *const HOSTS[] = {"00000000-0000-4000-8000-0000000000aa",
     "00000000-0000-4000-8000-0000000000bb"};
 

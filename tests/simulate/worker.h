@@ -8,8 +8,8 @@
 
 #include "tests/simulate/sim.h"
 
-/* worker_new: creates a worker and starts its first process. It is freed at the
- * end of the simulation. */
+/* worker_new: creates a worker and starts its first process. The worker exists
+ * until the end of the simulation. */
 struct worker *worker_new(struct sim *sim, unsigned number);
 
 /* worker_befall: one random event for the worker: a crash, a stall, ... If no

@@ -14,7 +14,7 @@ struct carry {
     struct ledger_run run;
     struct arena arena;
     unsigned char *at_source, *at_copy; /* by index into the stage: 1 if the
-                                           source exists; number of its
+                                           entity is unchanged; number of its
                                            copies */
 };
 

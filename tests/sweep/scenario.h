@@ -21,8 +21,9 @@
 #define SWEEP_QUEUE "work"
 #define SWEEP_JOB "delete-channel"
 #define SWEEP_UPGRADE "upgrade"
-#define SWEEP_CONTRACT_ID "contract" /* id of the second run of SWEEP_UPGRADE  \
-                                      */
+#define SWEEP_CONTRACT_ID                                                      \
+    "contract" /* id of the second run of SWEEP_UPGRADE                        \
+                */
 #define SWEEP_CARRY "carry"
 #define SWEEP_SOURCE "Sources"
 #define SWEEP_COPIES "Copies"

@@ -315,8 +315,8 @@ static void sweep_pairs(struct sweep *sweep, struct crash crash,
         }
 }
 
-/* Runs the kill with an operator who asks at ASKS requests of an undisturbed
- * run, drawn by the seed. */
+/* Runs the case with an operator who asks at a request of an undisturbed run;
+ * ASKS such requests, drawn by the seed. */
 static void sweep_asks(
     struct sweep *sweep, struct crash crash, unsigned long number)
 {
@@ -329,7 +329,8 @@ static void sweep_asks(
     }
 }
 
-/* Runs the kill alone, and with each second kill if the scenario has pairs. */
+/* Runs the case with this kill alone and, if the scenario has pairs, with each
+ * second kill. */
 static void sweep_kill(
     struct sweep *sweep, struct crash crash, unsigned long number)
 {

@@ -65,7 +65,8 @@ function claims_of(log) {
 function judge(log, notes, stalls = []) {
   const claims = claims_of(log);
   const late = {started: [], arrived: [], changed: [], same: [], asleep: [], unasked: []};
-  const threads = new Map(); // claim n -> {data, renewer}
+  // n of the next claim -> the late requests, {data, renewer, what}.
+  const threads = new Map();
   for (const entry of log) {
     if (notes && is_unasked(entry, notes)) {
       late.unasked.push(entry);

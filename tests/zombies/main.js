@@ -82,7 +82,7 @@ const MODES = {
     return was;
   },
 
-  // The machine was suspended for 20 minutes, by its own clock.
+  // The boot clock moves forward by 20 minutes, as after a suspend.
   async suspended(group, worker, before, stall) {
     worker.stop();
     stall.stopped_us = now_us();

@@ -76,8 +76,8 @@ class Azurite {
   }
 }
 
-// connection_string: returns that of an account whose services listen on these
-// ports of this host.
+// connection_string: returns the connection string of an account whose services
+// listen on these ports of this host.
 function connection_string(account, key, table_port, queue_port) {
   secrets.keep(key);
   const at = (port) => `http://127.0.0.1:${port}/${account}`;

@@ -35,7 +35,7 @@ function copies(pid, text) {
         try {
           got = fs.readSync(memory, chunk, 0, most, at);
         } catch (error) {
-          if (error.code !== 'EIO') throw error; // unmapped meanwhile
+          if (error.code !== 'EIO') throw error; // page unmapped meanwhile
         }
         count += count_in(chunk.subarray(0, got), text);
       }

@@ -56,7 +56,7 @@ class Program {
     });
     running.exit.catch(() => {});
     if (input !== undefined) {
-      child.stdin.on('error', () => {}); // it may end without reading
+      child.stdin.on('error', () => {}); // it may end without reading its input
       child.stdin.end(input);
     }
     return running;

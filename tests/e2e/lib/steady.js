@@ -19,8 +19,8 @@ const WAYS = ['insert', 'insert', 'delete', 'replace', 'replace', 'replace',
 class Steady {
   // make: (number, value) => the entity of the model with this Value; numbers:
   // those of the stored entities, whose value is 0; first: the number of the
-  // first entity to insert, `step`: the distance of the next; in_flight:
-  // maximum number of writes at a time.
+  // first entity to insert; step: the distance between the numbers of inserted
+  // entities; in_flight: maximum number of writes at a time.
   constructor(client, {
     seed, rate, make, numbers = [], first, step = 1, allowed = [],
     in_flight = IN_FLIGHT,

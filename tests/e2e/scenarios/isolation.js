@@ -157,21 +157,24 @@ async function dead_store(suite) {
   const silent = await silent_server();
   const good = GOOD[suite.Store.name];
   const alone_ms = await time_of(suite, 'alone', good);
-  // Goal: the same for a port that refuses connections.
+  // Goal: runs on a store whose port refuses connections do not delay the good
+  // runs.
   await suite.judge(`${DEAD} runs on a store that is gone beside ${good}`,
       async () => {
         const names = add_dead_stores(suite, [await closed_port()]);
         await judge_beside(suite, names, good, alone_ms, 'gone');
       });
-  // Goal: the same for a store that accepts connections and never responds.
+  // Goal: runs on a store that accepts connections and never responds do not
+  // delay the good runs.
   await suite.judge(`${DEAD} runs on a silent store beside ${good}`,
       async () => {
         const names = add_dead_stores(suite, [silent.port]);
         await judge_beside(suite, names, good, alone_ms, 'silent');
       });
-  // Goal: the same for as many silent stores as there are slots. It takes a
-  // second until they are known to be silent, and in this second all slots are
-  // occupied: so there are more good runs, which take longer than that.
+  // Goal: runs on as many silent stores as there are slots do not delay the
+  // good runs. It takes a second until these stores are known to be silent, and
+  // in this second all slots are occupied: so there are more good runs here,
+  // which take longer than that.
   await suite.judge(`${DEAD} runs on four silent stores beside ${2 * good}`,
       async () => {
         const names = add_dead_stores(suite, Array(4).fill(silent.port));

@@ -99,7 +99,7 @@ async function races(suite) {
   });
 
   // Goal: if there is no channel, its blogs are deleted all the same; nothing
-  // is left, and no tombstone.
+  // is left, not even a tombstone.
   suite.scenario('a channel that does not exist, with blogs', {
     seed(s) {
       for (const [table, entity] of jobs.family('Missing'))

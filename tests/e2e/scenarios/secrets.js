@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Where a worker keeps its secrets: they are not in its environment, and in its
-// memory only as far as it needs them to sign requests.
+// Where a worker keeps its secrets: not in its environment, and in its memory
+// only the decoded key, with which it signs requests.
 'use strict';
 
 const assert = require('assert');

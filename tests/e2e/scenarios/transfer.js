@@ -123,8 +123,8 @@ const round_trip = (long) => async (suite) => {
 // drawn time whose limit doubles, until it ends by itself; returns {kills,
 // code, log}. On any machine some of these processes are killed in the middle
 // of their work, because the first times are shorter than a start of the
-// program. The first four times block the event loop, because the work of
-// another suite in this process could take longer.
+// program. The first four waits block the event loop: otherwise the work of
+// another suite in this process could delay the kill.
 async function killed(suite, next, args) {
   for (let kills = 0; ; kills++) {
     const life_ms = kills < 11 ? next(4 << kills) : 600000;
