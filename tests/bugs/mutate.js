@@ -188,8 +188,8 @@ function mutants(line) {
 // ---- the bank ----
 
 // context: returns the first of the lines that make the text unique in the
-// file, ending with the line `at`; null if another mistake has changed one of
-// them.
+// file, ending with the line `at`; null if there are no such lines, or another
+// mistake has changed one of them.
 function context(lines, at, taken) {
     for (let first = at; first >= Math.max(0, at - 6); first--) {
         if (taken.has(first)) return null;

@@ -57,8 +57,8 @@
 #define REQUESTED(who) (who)
 #endif
 
-/* Children: a leaf; a branch, which may have children; and these, which two
- * rules find. */
+/* Children: a leaf; a branch, which two rules find; and under the branch one
+ * entity for each of the two rules. */
 #define LEAF 0
 #define BRANCH 1
 #define UNDER 2
@@ -238,8 +238,8 @@ inline land_delete_child(who, which, etag)
         result = UNKNOWN                                                       \
     fi
 
-/* Saves a checkpoint: it is stored now or, if the worker dies, perhaps
- * never. */
+/* store_checkpoint() stores the checkpoint; save() may also lose it, as when
+ * the worker dies before it is stored. */
 inline store_checkpoint(place)
 {
     stored_laid[self] = laid;
@@ -289,7 +289,7 @@ inline lay()
 #endif
 #define EMPTIED (met && !below && !inside && IN_TIME && !SEEN_BY_OTHERS)
 
-/* When an attempt that took over must wait for a late insert of the
+/* MAY_COME_LATE: an attempt that took over must wait for a late insert of the
  * tombstone. */
 #ifdef NO_TOOK_OVER_WAIT_WHERE_TAKEN
 #define MAY_COME_LATE (holder == TOMBSTONE_NONE || bare)

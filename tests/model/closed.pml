@@ -177,7 +177,7 @@ inline delete_row(t, j)
     row_changed(t, j)
 }
 
-/* Deletes all rows that count, or none. */
+/* MAY_DELETE: an opening deletes all rows that count, in one batch, or none. */
 #define MAY_DELETE(t, j, is_there, etag)                                       \
     (!(is_there) || (row_run[ROW(t, j)] != 0 && MAY_OPEN(etag)))
 

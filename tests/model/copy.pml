@@ -264,7 +264,7 @@ inline forget()
 /* Rule C1. */
 #ifdef NO_OWN_KEYS
 #define IS_TAKEN_FOR_OWN(k) (here[k] && source_of[k] > 0)
-#elif defined(NO_TEMPLATES) /* tells copies by their index */
+#elif defined(NO_TEMPLATES) /* recognizes copies by their index */
 #define IS_TAKEN_FOR_OWN(k) (IS_OWN(k) && !moved[k])
 #elif defined(NO_FORMER)
 #define IS_TAKEN_FOR_OWN(k) (IS_OWN(k) && !former[k])

@@ -155,7 +155,7 @@ bool is_fresh[WORKERS]; /* this response was given after the last pause */
 #else
 #define RAISE_DOUBT doubt[self] = (unseen[self] -> 2 : doubt[self])
 #endif
-/* self takes a response that was given after its last pause. */
+/* Effect of a response that was given after the last pause. */
 #define SHOWS_DATE                                                             \
     RAISE_DOUBT;                                                               \
     unseen[self] = 0;                                                          \

@@ -459,7 +459,7 @@ inline new_run()
     m = MOVES - 1 - m
 }
 
-/* The copy is now that of the changed source, which is deleted next. */
+/* The copy is now that of the changed source; this source is deleted next. */
 inline replaced()
 {
     copied[p] = read_value;

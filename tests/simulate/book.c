@@ -23,8 +23,8 @@
 #include "worker/base/text.h"
 #include "worker/run/lease.h"
 
-/* A lease that has sent a write, known by the addresses of its two
- * deadlines. */
+/* A lease whose owner has sent a write. It is identified by the addresses of
+ * its two deadlines. */
 struct leaseholder {
     struct leaseholder *next;
     const void *process;

@@ -26,7 +26,7 @@
 struct cell {
     struct cell *next;
     struct slice table;
-    struct entity now; /* the entity; only its keys while there is none */
+    struct entity now; /* the entity, or only its keys if there is none */
     bool there;
     bool client;       /* a client wrote it last */
     int value;         /* 0: the entity has none */

@@ -22,8 +22,8 @@ struct buf;
 enum trouble {
     TROUBLE_QUEUES_SILENT, /* the queue service accepts requests, and carries
                               out some of them, but does not respond */
-    TROUBLE_QUEUES_BEHIND, /* the clock of the queue service is slow during the
-                              whole simulation */
+    TROUBLE_QUEUES_BEHIND, /* the clock of the queue service is behind during
+                              the whole simulation */
     TROUBLE_QUEUES_AHEAD,
     TROUBLE_DATA_REFUSED,  /* connections to the store of the job's tables are
                               refused; ledger and queues are in another store */

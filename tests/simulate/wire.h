@@ -14,7 +14,7 @@ struct wire {
     const void *process; /* identifies the sender for the book */
     bool data;           /* it leads to the store that has only the tables of
                             the job */
-    unsigned requests;   /* number of requests that left */
+    unsigned requests;   /* number of requests that were sent */
 
     /* unreached (or NULL): called for each request that is sent while the
      * service cannot be reached. */

@@ -36,7 +36,8 @@ function kill_at(suite, worker, k, way, which) {
   proxy.after = async (request) => {
     if (request.kind === 'take') reached(request);
     if (!request.hit || way === 'answered') return;
-    // For a take with `before`, too: what it brings is known only now.
+    // A take with `before` is killed here, too: only its response shows what it
+    // brings.
     kill();
     return 'lose';
   };

@@ -144,7 +144,7 @@ class Steady {
 
   async delete(number, known) {
     const {PartitionKey, RowKey} = this.make(number, known.value);
-    known.leaving = true; // for readers that run at the same time
+    known.leaving = true; // tells readers that it may be gone
     await this.client.deleteEntity(PartitionKey, RowKey, {etag: known.etag});
     return this.#acknowledged(number, undefined);
   }

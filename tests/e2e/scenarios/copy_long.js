@@ -115,7 +115,7 @@ function said(times) {
 
 
 // The copies whose sources were deleted or got another key are more than a
-// tenth in the end, so the message accepts deletes.
+// tenth of all copies in the end, so the message accepts deletes.
 async function enqueue(store) {
   const id = 'follow';
   await store.put('tableward',

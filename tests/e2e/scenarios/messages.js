@@ -159,7 +159,7 @@ async function poison(suite) {
 
   await suite.judge('poisoned messages keep their bodies', async () => {
     const copies = (await suite.store.peek('tableward-poison')).sort();
-    assert.strictEqual(copies.length, 32); // the most of one Peek
+    assert.strictEqual(copies.length, 32); // a Peek's maximum
     const bodies = BAD.map(([, body]) => body);
     for (const copy of copies)
       assert.ok(bodies.includes(copy) || copy.includes('k-1'),

@@ -83,8 +83,9 @@ function same_files(suite, a, b) {
       fs.readFileSync(suite.file(b))) === 0, `${a} and ${b} differ`);
 }
 
-// Goal: exports from the embedded store, from the suite's store, and from the
-// embedded store again are the same file.
+// Goal: a table is exported from the embedded store, imported into the suite's
+// store, exported, imported into the embedded store, and exported again: all
+// three exports are the same file.
 const round_trip = (long) => async (suite) => {
   const count = long ? 200000 : HOW_MANY[suite.Store.name];
   await open(suite);
