@@ -1050,11 +1050,11 @@ TEST(settling_sends_nothing_again)
 }
 
 #define FAR 70000
-#define FAR_AHEAD /* The greatest distance from the first sequence number. */
-(65536 - 1)
+/* The greatest distance from the first sequence number. */
+#define FAR_AHEAD (65536 - 1)
 
-    static enum tw_err swallow(struct interposed *self,
-        struct exchange *exchange, const struct store_request *request)
+static enum tw_err swallow(struct interposed *self, struct exchange *exchange,
+    const struct store_request *request)
 {
     struct gate *gate = (struct gate *)self;
     int64_t until_ms = platform_boot_ms() + 600000;
