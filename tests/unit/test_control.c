@@ -953,7 +953,8 @@ VIRTUAL_BENCH_TEST(
     leave_without_copy(bench, "former", id, "");
     for (size_t count = 2; count-- > 0;) {
         bench->setup.queue_count = count;
-        expect_named(retry(bench), TW_NOT_FOUND, "bind queue former so again");
+        expect_named(
+            retry(bench), TW_NOT_FOUND, "bind queue former in this way again");
         assert_true(retried.unserved);
     }
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);

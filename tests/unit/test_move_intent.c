@@ -781,7 +781,7 @@ FIXTURE_TEST(of_two_stores_with_one_identity_the_named_one_is_meant)
     edit_intent("DestinationAccount", "twin");
     attempt_leaves("all", RUN_FAILED, 1);
     assert_non_null(strstr(h.err.text, "different files or endpoints"));
-    assert_non_null(strstr(h.err.text, "the stores main and other"));
+    assert_non_null(strstr(h.err.text, "two stores, main and other"));
     check_keys("a/1 ", "a/1 ");
     edit_intent("SourceStore", "other");
     edit_intent("DestinationStore", "other");

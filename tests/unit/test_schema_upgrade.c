@@ -409,7 +409,8 @@ FIXTURE_TEST(a_version_that_was_applied_stays_in_the_document)
     put("2", AS_OLD);
     hosted_load(&h, TOP "  versions:\n" NEXT);
     fails_with(NULL, "does not contain version 2, whose");
-    assert_non_null(strstr(h.err.text, "run blogs/expand): restore it"));
+    assert_non_null(
+        strstr(h.err.text, "run blogs/expand): restore this version"));
     check("2", "{" AS_OLD "}");
     hosted_load(&h, JOB NEXT);
     assert_int_equal(run(NULL), RUN_SUCCEEDED);
