@@ -484,7 +484,7 @@ static void fill_left(void)
                     "Months x_2_1/1(Channel=x_2)");
 }
 
-/* A job of kind cascade-delete with a rule of each shape. */
+/* A job of kind: cascade-delete with a rule of each shape. */
 #define CASCADE(options)                                                       \
     CASCADE_JOB("d", options,                                                  \
         RULES(RULE_WITH("Blogs", BY_CHANNEL, RULE("Comments", BY_PREFIX)),     \
