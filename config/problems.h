@@ -22,7 +22,8 @@ struct problem {
     char *text;
 };
 
-/* Maximum number of problems in a list; further ones are only counted. */
+/* Maximum number of problems in a list. A list counts further problems and does
+ * not keep them. */
 #define PROBLEMS_MAX 100
 
 struct problems {

@@ -12,8 +12,8 @@
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
 
-/* The maximum length of a text after its variables are replaced: enough for a
- * list in a variable, but not for every file. */
+/* The maximum length of a text after its variables are replaced. A variable may
+ * hold a long list, but not the content of a large file. */
 #define MAX_TEXT_BYTES ((size_t)1024 * 1024)
 #define SENTENCE_MAX 2048
 
@@ -91,8 +91,8 @@ static void add_names(
     }
 }
 
-/* where: the text that follows the kind in the message, such as " in job x";
- * may be empty. */
+/* Report an unknown name with the nearest known one. `where` is the text that
+ * follows the kind in the message, such as " in job x"; it may be empty. */
 static void report_unknown(struct problems *problems, struct mark mark,
     const char *kind, struct slice word, const char *where,
     const char *const *names, size_t count)

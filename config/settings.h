@@ -68,12 +68,12 @@ void settings_describe(const struct setting *setting, struct buf *to);
 
 /*
  * settings_load: read map into the struct `into`, as table[0..count-1]
- * describes. map NULL counts as a map without keys; a node that is not a
- * YAML_MAP is a problem. what names the map in messages ("worker", "job
- * delete-channel"). In texts, durations, sizes and choices ${NAME} is replaced
- * by the environment variable; an unset variable is a problem. False: problems
- * were added; the fields of valid keys are set nevertheless. Texts live in
- * arena, with a NUL after their last byte.
+ * describes. If map is NULL, it is read as a map without keys; a node that is
+ * not a YAML_MAP is a problem. `what` is the name of the map in messages
+ * ("worker", "job delete-channel"). In texts, durations, sizes and choices
+ * ${NAME} is replaced by the environment variable; an unset variable is a
+ * problem. False: problems were added; the fields of valid keys are set
+ * nevertheless. Texts live in arena, with a NUL after their last byte.
  */
 bool settings_load(const struct yaml_node *map, const char *what,
     const struct setting *table, size_t count, struct arena *arena, void *into,
@@ -82,7 +82,7 @@ bool settings_load(const struct yaml_node *map, const char *what,
 /*
  * settings_text: read the text of a scalar into *ret, with ${NAME} and
  * ${NAME:-default} replaced from the environment; the default is used if the
- * variable is unset or empty. A `$` before any character but `{` is literal. If
+ * variable is unset or empty. A `$` that is not followed by `{` is literal. If
  * is_template is true, braces from the environment or from a default are
  * doubled, so that they are not read as a template.
  *
@@ -97,8 +97,8 @@ bool settings_text(const struct yaml_node *scalar, bool is_template,
     struct problems *problems);
 
 /*
- * settings_wrong: add the problem "WHAT must be WANTS, not ...", for a node
- * that a caller reads itself: settings_wrong(problems, node, "args", "a list").
+ * settings_wrong: add the problem "WHAT must be WANTS, not ...". For a caller
+ * that reads a node itself: settings_wrong(problems, node, "args", "a list").
  */
 void settings_wrong(struct problems *problems, const struct yaml_node *node,
     const char *what, const char *wants);

@@ -67,8 +67,8 @@ static struct mark mark_of(const struct reader *reader, yaml_mark_t at)
         reader->file, (unsigned)at.line + 1, (unsigned)at.column + 1};
 }
 
-/* A column is a number of characters, as in libyaml, so continuation bytes are
- * not counted. */
+/* Returns the position of the byte at offset. A column is a number of
+ * characters, as in libyaml, so continuation bytes are not counted. */
 static struct mark mark_at_offset(const struct reader *reader, size_t offset)
 {
     struct mark mark = {reader->file, 1, 1};
@@ -406,7 +406,8 @@ static struct yaml_node *read_document(struct reader *reader)
 {
     struct yaml_node *root;
 
-    if (!next(reader) || !next(reader)) /* starts of stream and document */
+    if (!next(reader) || !next(reader)) /* the events that start the stream and
+                                           the document */
         return NULL;
     if (reader->event.type == YAML_STREAM_END_EVENT)
         return empty_map(reader);
@@ -414,7 +415,8 @@ static struct yaml_node *read_document(struct reader *reader)
         return NULL;
     if (root->type == YAML_SCALAR && !root->quoted && root->text.len == 0)
         root = empty_map(reader);
-    if (!next(reader) || !next(reader)) /* ends of document and stream */
+    if (!next(reader) || !next(reader)) /* the events that end the document and
+                                           the stream */
         return NULL;
     if (reader->event.type != YAML_STREAM_END_EVENT) {
         problems_add(reader->problems,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Makes the copy of an entity (the source). Templates that read the source give
- * the keys of the copy. The copy has chosen properties of the source, some of
- * them renamed, and properties that `set:` adds. Used by the kinds copy and
- * move. These functions make no requests.
+ * the keys of the copy. The copy has the properties of the source that the job
+ * chooses, some of them renamed, and properties that `set:` adds. Used by the
+ * kinds copy and move. These functions make no requests.
  */
 #ifndef TW_JOBS_COPYING_H
 #define TW_JOBS_COPYING_H
@@ -57,7 +57,7 @@ struct copying_shape {
     size_t set_count;
 };
 
-/* An entry of `to:`, which makes one copy of each source. */
+/* An entry of `to:`. Each entry makes one copy of each source. */
 struct copying_target {
     struct table_ref table_ref;
     const struct template *partition_key, *row_key; /* NULL: the copy has the
@@ -69,10 +69,10 @@ struct copying_target {
  * copying_load_shape: read node, the value of `properties:`, into *ret. NULL: a
  * copy has all properties. A list has the names to keep. `reserved` is the name
  * of a property that tableward sets itself; empty: there is none. Returns false
- * if it added a problem. These are problems: a name that is forbidden by the
- * service, is a key, or is reserved; two properties with the same new name; a
- * property in both keep and drop; a rename of a property that is not kept; a
- * constant of `set:` whose value is invalid for its type.
+ * if it added a problem. The following are problems: a name that the service
+ * forbids, that is a key, or that is reserved; two properties with the same new
+ * name; a property in both keep and drop; a rename of a property that is not
+ * kept; a constant of `set:` whose value is invalid for its type.
  */
 bool copying_load_shape(const struct yaml_node *node, struct slice reserved,
     struct job_loader *loader, struct copying_shape *ret);
@@ -90,8 +90,8 @@ struct copying_defaults {
 
 /*
  * copying_load_target: read a target from a map of store, table, partition_key,
- * row_key and properties. False: a problem was added, also if the literal text
- * of a key's template (outside {..}) makes every key invalid.
+ * row_key and properties. False: a problem was added, for example because the
+ * literal text of a key's template (outside {..}) makes every key invalid.
  */
 bool copying_load_target(const struct yaml_node *map,
     const struct copying_defaults *defaults, struct job_loader *loader,
@@ -106,8 +106,8 @@ bool copying_keeps_keys(const struct copying_target *target);
 bool copying_same_keys(
     const struct copying_target *a, const struct copying_target *b);
 
-/* copying_explain: append a description, such as: PartitionKey "{Blog}", RowKey
- * of the source, without Legacy */
+/* copying_explain: append a description of target, such as: PartitionKey
+ * "{Blog}", RowKey of the source, without Legacy */
 void copying_explain(const struct copying_target *target, struct buf *to);
 
 /* copying_add_templates: append the templates of PartitionKey and RowKey,

@@ -206,8 +206,8 @@ static void load_renames(struct shape_loader *in, const struct yaml_node *node)
 
 /* ---- set ---- */
 
-/* The type of a scalar. A quoted scalar is a String; the text of a plain scalar
- * decides its type. */
+/* Returns the type of a scalar. A quoted scalar is a String; the text of a
+ * plain scalar decides its type. */
 static enum edm_type type_of(const struct yaml_node *scalar)
 {
     int64_t integer;

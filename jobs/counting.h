@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Counts the entities of one table of an estimate, in key order and in constant
- * memory. */
+/* Counts the operations on the entities of one table for an estimate. The
+ * entities are added in key order; memory is constant. */
 #ifndef TW_JOBS_COUNTING_H
 #define TW_JOBS_COUNTING_H
 
@@ -24,13 +24,13 @@ struct counting {
     char partition_key_room[ENTITY_MAX_KEY_BYTES];
 };
 
-/* counting_begin: start at 0. batch_max_bytes: as in struct
+/* counting_begin: start with all counts 0. batch_max_bytes is that of struct
  * store_capabilities. */
 void counting_begin(struct counting *counting, struct job_estimate_table *shown,
     struct arena *arena, size_t batch_max_bytes);
 
-/* counting_add: count one operation on entity, with `bytes` in its batch (0:
- * only the keys are sent). */
+/* counting_add: count one operation on entity that takes `bytes` bytes in its
+ * batch (0: only the keys are sent). */
 void counting_add(
     struct counting *counting, const struct entity *entity, size_t bytes);
 

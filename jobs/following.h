@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Checks of jobs with `follow: true`. A run of such a job (a following run)
- * makes round after round until `finish`. It keeps the locks of its tables
- * until it ends, so runs of other table jobs wait (rule L3 of jobs/GUIDE.md).
- */
+ * makes round after round until `finish`. Until it ends, it keeps the locks of
+ * its tables, and the runs of other jobs that need these locks wait (rule L3 of
+ * jobs/GUIDE.md). */
 #ifndef TW_JOBS_FOLLOWING_H
 #define TW_JOBS_FOLLOWING_H
 
@@ -12,9 +12,9 @@
 /*
  * following_check: add a problem if two jobs with `follow: true` write the same
  * table, because a run of one job would wait until an operator finishes the run
- * of the other job. Warn if a job with `follow: true` and another table job
- * write the same table. Tables are the same if their store names are equal and
- * their table names are equal regardless of case.
+ * of the other job. Warn if a job with `follow: true` and another job that
+ * locks its tables write the same table. Tables are the same if their store
+ * names are equal and their table names are equal regardless of case.
  */
 void following_check(const struct jobs *jobs, struct problems *problems);
 

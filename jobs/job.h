@@ -43,7 +43,7 @@ struct job_stores {
      */
     enum tw_err (*open)(
         void *owner, size_t index, struct store **ret, struct err *err);
-    void *owner; /* first argument of open() */
+    void *owner; /* passed to open() as its first argument */
 };
 
 /* The input of a kind's loader; borrowed. */
@@ -78,8 +78,8 @@ struct job_estimate {
     struct job_estimate_table *tables;
     size_t table_count;
     int64_t transactions;
-    int64_t read;        /* entities that a run reads whole; the estimated
-                          * duration follows from it */
+    int64_t read;        /* number of entities that a run reads whole; the
+                          * estimated duration depends on it */
     const char *details; /* lines for people, printed after the tables; NULL:
                             none */
     const char *note;    /* sentence for people, such as "the parent does not
@@ -92,8 +92,8 @@ enum job_access {
     JOB_READS,
     JOB_MAKES,  /* like JOB_WRITES, but if the table is missing, the job
                    creates it or has nothing to do */
-    JOB_WRITES, /* writes to the table, empties it or deletes from it; a table
-                 * job locks it */
+    JOB_WRITES, /* writes to the table, empties it or deletes from it; a job
+                 * whose kind has table_job locks it */
 };
 
 /*
@@ -149,11 +149,12 @@ struct kind {
     enum tw_err (*open_load)(struct store *ledger, const char *ledger_table,
         struct slice job, struct slice id, struct retry_call *call, bool *ret);
     /*
-     * additions (NULL: none): the key of a list of rules, in a job's map and in
-     * each of its rules, to which rules may be added while a run is open: the
+     * additions (NULL: none): the key of the list of rules in a job's map and
+     * in each rule. Rules may be added to these lists while a run is open; the
      * run then starts over under the new definition. After any other change of
-     * the definition, and of every kind without additions, the run is held
-     * until a person accepts the change (worker/run/bound.h).
+     * the definition, the run waits until an operator accepts the change
+     * (worker/run/bound.h). So it does after every change if the kind has no
+     * additions.
      */
     const char *additions;
     const struct kind_arg *args; /* NULL: none */
@@ -171,7 +172,7 @@ struct kind {
 
     /*
      * link (NULL: none): store in the settings what the kind must know of the
-     * other jobs. Called once, when all jobs are read; `jobs` has the jobs
+     * other jobs. Called once, when all jobs are read; `jobs` has only the jobs
      * without a mistake. The stored data lives in arena.
      */
     void (*link)(const struct job *job, const struct jobs *jobs,
@@ -205,9 +206,9 @@ struct kind {
     /*
      * verify (NULL: the kind has none): do the tables match the job now? Reads
      * only. A difference is counted only after a second verification pass has
-     * confirmed it. An argument that was not given has a value whose `at` is
-     * NULL; accept was not called for run->args. run->ledger may only be read,
-     * and is NULL if there is no ledger yet. TW_CONFLICT: an argument is needed
+     * confirmed it. The value of an argument that was not given has `at` NULL;
+     * accept() was not called for run->args. run->ledger may only be read, and
+     * is NULL if there is no ledger yet. TW_CONFLICT: an argument is needed
      * that was not given; err names it. As for estimate, the caller initialises
      * and releases *ret.
      */
@@ -215,7 +216,8 @@ struct kind {
         const struct job_stores *stores, struct run *run,
         struct job_verification *ret, struct err *err);
 
-    /* follows (NULL: never): does a run repeat its rounds until `finish`? */
+    /* follows (NULL: never): does a run of the job repeat its rounds until
+     * `finish`? */
     bool (*follows)(const struct job *job);
 
     /*
@@ -253,11 +255,11 @@ struct job {
                            * not used, and a run that began with another hash
                            * may be held (worker/run/bound.h) */
     const char *parts;    /* if the kind has additions: a hash of 16 hex digits
-                           * for the job's map without its rules, then one for
-                           * each rule, without the rules in it, together with
-                           * the maps around it. A run to whose definition only
-                           * rules were added has all of its hashes here. NULL:
-                           * none */
+                           * for the job's map without its rules, then a hash
+                           * for each rule without its child rules, together
+                           * with the maps around the rule. If only rules were
+                           * added since a run began, all hashes of the run are
+                           * among these. NULL: none */
     const char *unset;    /* name of an environment variable that the job needs
                            * and that is not set; NULL: none */
     const char *failures; /* folder of failed entities; NULL: none */

@@ -26,7 +26,8 @@ static const struct kind *const KINDS[] = {
 #define KIND_COUNT (sizeof(KINDS) / sizeof(KINDS[0]))
 #define JOB_NAME_MAX 64
 #define JOB_MAX_ARGS 32
-/* The ledger stores the parts of a definition. A job with more has none. */
+/* The ledger stores the parts of a definition up to this size. If the parts of
+ * a job are larger, none are stored. */
 #define PARTS_MAX_BYTES 16384
 
 const struct kind *const *jobs_kinds(size_t *ret_count)
@@ -286,8 +287,8 @@ static void hash_definition(const struct yaml_node *node, char to[17])
 
 /* Is this a key of a job that decides when a run works, not which entities it
  * changes? Such a key is part of the hash, because a run with a checkpoint must
- * start over if it changes; but it is in none of the parts, so that the run
- * does so by itself. */
+ * start over if the key changes; but it is in none of the parts, so that the
+ * run starts over without an operator's acceptance. */
 static bool is_key_of_time(const struct yaml_node *key)
 {
     return slice_is(key->text, "settle");
@@ -315,8 +316,8 @@ static void hash_part(const struct yaml_node *node, bool top, const char *list,
     buf_done(&text);
 }
 
-/* Append the hashes of a map, of its rules, and of their rules. What is no map
- * or no list is reported by the loader of the kind. */
+/* Append the hashes of a map, of its rules, and of their rules. The loader of
+ * the kind reports a node that is not a map or not a list. */
 static void add_parts(const struct yaml_node *node, bool top, const char *list,
     const char *above, struct buf *to)
 {
@@ -333,7 +334,7 @@ static void add_parts(const struct yaml_node *node, bool top, const char *list,
         add_parts(rules->items[i], false, list, hash, to);
 }
 
-/* Returns what struct job's parts are for the job's map. */
+/* Returns the text of `parts` in struct job, for the job's map. */
 static const char *parts_of(
     const struct yaml_node *node, const struct kind *kind, struct arena *arena)
 {

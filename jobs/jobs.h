@@ -16,7 +16,7 @@ struct settings_section;
 struct jobs {
     struct job *list; /* the jobs without a mistake, in the order of the file */
     size_t count;
-    /* Names of the jobs with a mistake; they are not in list. */
+    /* Names of the jobs with a mistake. These jobs are not in `list`. */
     const char **broken;
     size_t broken_count;
 };

@@ -27,9 +27,9 @@ struct table_ref {
 bool table_ref_load(const struct yaml_node *map, struct slice store,
     struct slice table, const struct job_loader *loader, struct table_ref *ret);
 
-/* table_ref_same: do both name the same table (regardless of case) of the same
- * store? Two invalid tables of one store count as the same table; an invalid
- * and a valid table never do. */
+/* table_ref_same: do a and b name the same table (regardless of case) of the
+ * same store? Two invalid tables of one store count as the same table; an
+ * invalid and a valid table never count as the same. */
 bool table_ref_same(const struct table_ref *a, const struct table_ref *b);
 
 /* table_ref_mark: returns the position of the value of `key` in map or, if the

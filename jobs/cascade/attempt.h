@@ -25,11 +25,11 @@ struct batch_writer;
 struct held;
 struct scan;
 
-/* How far the first pass is. Its walk is ahead of its deletes, by the
+/* The progress of the first pass. The walk is ahead of the deletes, by the
  * operations in the batch writer. */
 struct cascade_share {
-    int begun;  /* run->share when the walk began, in thousandths; unknown: 0 */
-    int walked; /* the share of what the walk has read; -1: unknown */
+    int begun;  /* run->share when the walk began, in thousandths; 0: unknown */
+    int walked; /* the share of the keys that the walk has read; -1: unknown */
     int noted;  /* `walked` when `sequence` operations had been added */
     uint64_t sequence;
     uint64_t settled; /* number of operations completed in this walk */
@@ -48,25 +48,27 @@ struct cascade_attempt {
     bool parent_is_ours;   /* the last read found this run's tombstone, and this
                               run wrote nothing since */
     bool parent_lost;      /* set by cascade_watch_parent() for this pass */
-    int64_t checked_ms;    /* platform_boot_ms() when it last read the parent */
+    int64_t checked_ms;    /* platform_boot_ms() when cascade_watch_parent()
+                              last read the parent */
     bool tombstone_sent;   /* this attempt sent its tombstone and got no
                               response, or an earlier one had archived the
                               parent and may have sent it */
-    bool delete_sent;      /* the delete of the parent was sent by this attempt,
-                              or may have been sent by an earlier one */
-    struct cascade usable; /* the job's cascade; if there was no parent, without
-                              the rules that read the parent's properties */
+    bool delete_sent;      /* this attempt sent the delete of the parent, or an
+                              earlier attempt may have sent it */
+    struct cascade usable; /* the job's cascade; if the parent did not exist,
+                              without the rules that read the parent's
+                              properties */
 
     struct cascade_checkpoint state; /* what the checkpoint stores */
     struct walk_path *from;          /* path at which this pass resumes */
 
     int64_t read_ms;    /* CLOCK_BOOTTIME of this machine when the service's
                            clock was state.began_ticks */
-    bool found;         /* this pass found something, so that another one must
-                           follow at once, if a settle pass was due */
+    bool found;         /* this pass found something: if it was a settle pass,
+                           another pass follows at once */
     bool last_settle;   /* this is the last settle pass, which may delete
                            entities with child rules */
-    bool checked;       /* all tables were found to exist */
+    bool checked;       /* a check found that all tables exist */
     bool counted;       /* refuse_above has been checked */
     struct scan *ahead; /* scan of this pass, opened before the parent was read;
                            NULL: none */
@@ -95,7 +97,7 @@ struct store *cascade_parent_store(const struct cascade_attempt *c);
 int64_t cascade_service_ticks(const struct cascade_attempt *c);
 
 /* cascade_walk_plan: returns a plan with the rules of c->usable. If whole is
- * true, the walk reads whole entities, else only the keys and the properties
+ * true, the walk reads whole entities, otherwise only keys and the properties
  * that rules read. */
 struct walk_plan cascade_walk_plan(const struct cascade_attempt *c, bool whole);
 
@@ -119,12 +121,12 @@ void cascade_save(
     struct cascade_attempt *c, const struct walk_path *path, bool progress);
 
 /* cascade_enter_phase: stores phase and c->state, without a path, in the ledger
- * (run_callbacks.phase). Any outcome but RUN_CONTINUES: it may not be stored.
- */
+ * (run_callbacks.phase). After any outcome but RUN_CONTINUES the phase may not
+ * be stored. */
 enum run_end cascade_enter_phase(struct cascade_attempt *c, const char *phase);
 
-/* cascade_note: writes a warning about a run that does not fail to the log and
- * to the ledger's Note. */
+/* cascade_note: writes a warning to the log and to the ledger's Note. For
+ * warnings that do not make the run fail. */
 void cascade_note(struct cascade_attempt *c, const char *format, ...)
     TW_PRINTF(2, 3);
 

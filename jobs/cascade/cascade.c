@@ -43,9 +43,9 @@
 /* Maximum number of batches of one run in flight. */
 #define BATCHES_IN_FLIGHT 16
 
-/* The run fails after this many complete last settle passes in a row that find
- * entities but delete none. Late children would not prevent every delete, so
- * the entities must be under one another in a cycle. */
+/* The run fails after this number of complete last settle passes in a row that
+ * find entities but delete none. Late children would not prevent every delete,
+ * so the entities must be under one another in a cycle. */
 #define STUCK_PASSES 3
 
 /* The phase that only deletes the parent. An application may reuse the parent's
@@ -348,8 +348,9 @@ static enum run_end fail_for_entities(struct cascade_attempt *c, int64_t failed)
     return RUN_FAILED;
 }
 
-/* If stuck is true, this pass deleted nothing, because every remaining entity
- * has another entity under it. After too many such passes the run fails. */
+/* Fails the run after too many passes in a row with stuck set. If stuck is
+ * true, this pass deleted nothing, because every remaining entity has another
+ * entity under it. */
 static enum run_end check_circle(struct cascade_attempt *c, bool stuck)
 {
     c->stuck = stuck ? c->stuck + 1 : 0;
@@ -397,8 +398,9 @@ static bool tells_share(const struct cascade_attempt *c)
 }
 
 /*
- * Walk once and delete what the walk finds. Before the last settle pass
- * entities with child rules are not deleted, and do not set c->found.
+ * Walk once and delete what the walk finds. Before the last settle pass,
+ * entities with child rules are not deleted, and c->found does not become true
+ * because of them.
  */
 static enum run_end walk_and_delete(struct cascade_attempt *c)
 {
@@ -480,9 +482,9 @@ static void set_began(struct cascade_attempt *c, int64_t ticks)
 }
 
 /*
- * One pass: hold the parent, then walk and delete. A pass that resumes an
- * earlier attempt's pass keeps the time at which that pass began, because part
- * of its data was read then.
+ * Makes one pass: holds the parent, then walks and deletes. A pass that resumes
+ * an earlier attempt's pass keeps the time at which that pass began, because
+ * part of its data was read then.
  */
 static enum run_end make_pass(struct cascade_attempt *c)
 {

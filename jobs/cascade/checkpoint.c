@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The checkpoint of a cascade between attempts. T is a time in ticks. "laid" is
- * tombstone_ticks of struct cascade_checkpoint, "found" its parent_found; the
- * other members have the names of its members:
+ * tombstone_ticks of struct cascade_checkpoint, and "found" is its
+ * parent_found. The other members have the same names as in the struct:
  *
  *   {"version":1,"laid":T,"began":T,"not_before":T,"found":true,
  *    "crashed":true,"archived":true,"removed":true,"waited":true,

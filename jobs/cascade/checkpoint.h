@@ -26,13 +26,14 @@ struct cascade_checkpoint {
                                  written; 0: it did not; -1: unknown */
     bool crashed;             /* an attempt crashed: counts may be too low */
     bool archived;            /* this run has archived the parent */
-    bool removed;             /* the parent was found absent although this run
-                                 had marked it and had not deleted it */
+    bool removed;             /* the parent was absent, although this run had
+                                 written its tombstone and had not deleted the
+                                 parent */
     bool waited;              /* this run has waited for another run that was
                                  deleting the parent */
     bool unmarked;            /* the parent was found with this run's name, but
-                                 without the tombstone; the run has not held
-                                 it since */
+                                 without the tombstone, and this run has not
+                                 written the tombstone again since */
     char values[CASCADE_DIGEST_MAX]; /* digest of the parent's values that
                                         first-level rules read; "" if it is
                                         unknown, or the rules read none */

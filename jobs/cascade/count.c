@@ -22,7 +22,7 @@ struct counted_rule {
     size_t above; /* index of the parent rule; SIZE_MAX: none */
     int64_t entities, pages, scans;
     int64_t last_pass; /* number of the last pass in which entities of the rule
-                          still exist; 0: the rule has none */
+                          still exist; 0: the rule finds no entities */
 };
 
 struct count {

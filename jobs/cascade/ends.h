@@ -11,9 +11,9 @@ struct problems;
 /*
  * cascade_ends_check: check that the rules of cascade cannot lead to a cycle of
  * entities. An entity is deleted after everything under it. If rules lead from
- * an entity to other entities of the same table, these could form a cycle, each
- * under the next one, and none of them could be deleted first. Within one
- * partition a run detects a cycle. Across partitions the rules must exclude
+ * an entity to other entities of the same table, these entities could form a
+ * cycle, each of them under the next, and none could be deleted first. Within
+ * one partition a run detects a cycle. Across partitions the rules must exclude
  * cycles: PartitionKey or RowKey gets longer from level to level, or the rules
  * never find the same entity. False: problems were added.
  */

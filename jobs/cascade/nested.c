@@ -30,7 +30,8 @@
 #include "worker/store/canonical.h"
 
 #define DIGEST_BYTES 16
-/* Limits of a block: about 30 MB. */
+/* Limits of a block: its number of children, and the bytes of their keys. With
+ * its table of children a block takes about 30 MB. */
 #define BLOCK_CHILDREN 100000
 #define BLOCK_BYTES ((size_t)16 * 1024 * 1024)
 /* An entity has several references if several rules may find it, or if a key
@@ -116,7 +117,7 @@ static void add_level(struct nested *n, const struct rule *rule, size_t above)
     n->levels[n->level_count++] = (struct level){.rule = rule, .above = above};
 }
 
-/* Breadth first, so that the first-level rules come first. */
+/* Adds all rules, breadth first, so that the first-level rules come first. */
 static void add_levels(struct nested *n)
 {
     const struct cascade *cascade = n->check->cascade;
@@ -182,9 +183,9 @@ static bool only_compares(const struct template *filter)
     return alone == template_values(filter);
 }
 
-/* A child shows a property of the entity above as a text, without its type.
- * Does the rule read properties only in ways that do not depend on the type
- * (alone in a key, or alone in quotes)? */
+/* Does the rule read properties only in ways that do not depend on their type
+ * (alone in a key, or alone in quotes)? A child shows a property of the entity
+ * above as a text, without its type. */
 static bool reads_texts_only(const struct selector *selector)
 {
     struct slice rest;
@@ -299,8 +300,7 @@ static bool may_be_parent(const struct nested *n, const struct rule *rule,
            may_be_key(n->check->cascade->row_key, entity->row_key);
 }
 
-/* Can entities of the rule's table be distinguished from parents of a cascade?
- */
+/* Can entities of the rule's table be told apart from parents of a cascade? */
 static bool tells_parents(const struct nested *n, const struct level *level)
 {
     const struct cascade *cascade = n->check->cascade;
@@ -352,9 +352,9 @@ static void digest_end(struct buf *text, unsigned char *ret)
     buf_done(text);
 }
 
-/* *ret: the value that source reads from entity. If source is TOLD_BY_PREFIX,
- * the value is the first prefix_len bytes of the key. False: entity lacks it.
- */
+/* Finds the value that source reads from entity, and sets *ret to it. If source
+ * is TOLD_BY_PREFIX, the value is the first prefix_len bytes of the key. False:
+ * entity does not have this value. */
 static bool shown(const struct source *source, const struct entity *entity,
     size_t prefix_len, struct arena *arena, struct slice *ret)
 {
@@ -402,8 +402,8 @@ static bool fill(struct nested *n, const struct level *level,
     return true;
 }
 
-/* The digest of the values that the rule reads of `above`. False: above lacks
- * one of these properties. */
+/* Compute the digest of the values that the rule reads of `above`. False: above
+ * lacks one of these properties. */
 static bool digest_of(const struct reading *reading, const struct entity *above,
     unsigned char *ret)
 {
@@ -464,7 +464,7 @@ static bool is_prefix(
 }
 
 /* Call each() for each entity above under which the rule would find entity,
- * until a call returns true. Returns true if one did. */
+ * until a call returns true. Returns true if a call did. */
 static bool each_found(struct nested *n, size_t at,
     const struct reading *reading, const struct entity *entity,
     bool (*each)(void *ctx, size_t level, const unsigned char *digest),
@@ -572,7 +572,7 @@ static int compare_references(const void *a, const void *b)
     return memcmp(x->digest, y->digest, DIGEST_BYTES);
 }
 
-/* The index of the first reference that is not less than `wanted`. */
+/* Returns the index of the first reference that is not less than `wanted`. */
 static size_t first_reference(
     const struct block *block, const struct reference *wanted)
 {
@@ -640,7 +640,7 @@ struct marking {
 
 /* Mark the children of `above`, an entity of the table of the rule above, as
  * children with a parent. (No entity becomes its own parent, because
- * add_entity() leaves out what the rule above may find.) */
+ * add_entity() leaves out entities that the rule above may find.) */
 static enum tw_err mark_children(void *ctx, const struct entity *above)
 {
     struct marking *marking = ctx;
@@ -678,8 +678,8 @@ static bool is_of_partition(const struct nested *n, const struct level *level)
            key && slice_is(template_lone_property(key), "PartitionKey");
 }
 
-/* For each rule that has references in block, read the table of the rule above,
- * and mark the children that have a parent. (First-level rules have no
+/* Mark the children that have a parent: for each rule that has references in
+ * block, read the table of the rule above. (First-level rules have no
  * references, because they come before all others; see add_entity().) verified:
  * index of the rule that is being checked. If only one partition of that rule
  * is checked, its references lie in that partition. */
@@ -791,8 +791,8 @@ static enum tw_err collect(void *ctx, const struct entity *entity)
 
 /* ---- which partitions ---- */
 
-/* If the given arguments determine the PartitionKey of the rule's entities,
- * only that partition is checked. */
+/* Set level->has_partition if the given arguments determine the PartitionKey of
+ * the rule's entities. Then only this partition is checked. */
 static void find_partition(struct nested *n, struct level *level)
 {
     const struct template *key =

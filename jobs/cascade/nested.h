@@ -17,29 +17,29 @@ struct nested_check {
     struct run *run; /* an argument without a value is derived from entities */
     int64_t *read;   /* is increased by the number of entities compared */
 
-    /* An entity of rule's table was read twice, and no entity that it could be
-     * under exists. */
+    /* orphan: called for an entity of rule's table that was read twice, if no
+     * entity that could be its parent exists. */
     void (*orphan)(
         void *context, const struct rule *rule, const struct entity *entity);
     void *context;
 
-    struct buf *unread; /* the rules that cannot be checked, for people: "Likes
-                         * (line 9), ..." */
+    struct buf *unread; /* receives the rules that cannot be checked, for
+                         * people: "Likes (line 9), ..." */
 };
 
 /*
  * nested_verify: look for orphans of each rule that has a rule above it. An
- * orphan is an entity of the rule's table under these conditions: the rule
- * would find it if a certain entity above it existed, that entity does not
- * exist, and no other rule for the same table finds the orphan.
+ * entity of the rule's table is an orphan if the rule would find it under a
+ * certain parent, that parent does not exist, and no other rule for the same
+ * table finds the entity.
  *
  * A rule can be read backwards if an entity that it finds has each value that
  * the rule reads of the entity above: as a whole key, or as a property that the
  * filter compares with this value by eq. One of these values may also be only
  * the beginning of a key. A rule that cannot be read backwards is added to
  * `unread`. So is a rule if another rule that cannot be read backwards may find
- * some of its entities. If the rule above cannot be read backwards, each entity
- * of its table counts as found by it.
+ * some of its entities. If the rule above cannot be read backwards, it is
+ * assumed to find each entity of its table.
  *
  * Cost: the rule's table is read once. The table of the rule above is read once
  * for each 100,000 entities of the rule's table (for fewer if their keys are

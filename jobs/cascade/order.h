@@ -9,11 +9,11 @@ struct jobs;
 struct problems;
 
 /*
- * cascade_order_check: see struct kind, link. Checks rule L4 of jobs/GUIDE.md.
- * A move inserts at its destination before it deletes at its source. A pass
- * that reads the destination first, then the source, may find a moved entity in
- * neither table, and the run would delete the parent but not that entity. So
- * the rules for the source must come first.
+ * cascade_order_check: checks rule L4 of jobs/GUIDE.md; implements `link` of
+ * struct kind. A move inserts at its destination before it deletes at its
+ * source. A pass that reads the destination before the source may find a moved
+ * entity in neither table. The run would then delete the parent but not the
+ * moved entity. So the rules for the source must come first.
  */
 void cascade_order_check(const struct job *job, const struct jobs *jobs,
     struct arena *arena, struct problems *problems);

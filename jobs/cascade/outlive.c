@@ -21,7 +21,7 @@ struct carrier {
     const struct job *job;
     const struct table_ref *from, *to;
     const struct selector
-        *selector; /* the entities of `from` that it carries */
+        *selector; /* the entities of `from` that the job carries */
 };
 
 /* Returns the first rule for the table that may select an entity which selector

@@ -9,9 +9,9 @@ struct jobs;
 struct problems;
 
 /*
- * cascade_outlive_check: warn of each move and copy job with a source table
- * that a rule of the cascade lists, and a destination table that no rule of it
- * lists. A run of the cascade would delete the parent and leave the moved
+ * cascade_outlive_check: warn of each move and copy job whose source table is
+ * listed by a rule of the cascade, and whose destination table is listed by no
+ * rule. A run of the cascade would delete the parent and leave the moved
  * entities, or the copies, without a parent. No warning if it is certain that
  * the rule and the other job never select the same entity.
  */

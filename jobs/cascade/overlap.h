@@ -10,12 +10,12 @@ struct cascade;
 struct problems;
 
 /*
- * cascade_overlap_check: may every rule delete the entities that it finds,
- * although other rules may find children under the same entities? Before the
- * walk deletes an entity that a rule found, it evaluates only the siblings of
- * that rule, its ancestors and their siblings. It does not evaluate any other
- * rule for the same table, so the rule must itself have the child rules of
- * every such rule. False: problems were added.
+ * cascade_overlap_check: checks that every rule may delete the entities that it
+ * finds, although other rules may find children under the same entities. Before
+ * the walk deletes an entity that a rule found, it evaluates only the siblings
+ * of that rule, its ancestors and their siblings. It does not evaluate any
+ * other rule for the same table, so the rule must itself have the child rules
+ * of every such rule. False: problems were added.
  */
 bool cascade_overlap_check(
     const struct cascade *cascade, struct problems *problems);

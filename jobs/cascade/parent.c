@@ -19,11 +19,11 @@
  * the attempt ends with RUN_TRY_AGAIN. */
 #define PARENT_TRIES 20
 
-/* Interval of checks whose the parent is: while this run waits for another, and
- * during a pass. */
+/* Interval at which the run checks which run the parent belongs to: while it
+ * waits for another run, and during a pass. */
 #define OWNER_CHECK_MS 5000
 
-#define PHASE_NONE "" /* that of the passes */
+#define PHASE_NONE "" /* the phase in which the passes are made */
 #define PHASE_TOMBSTONE "tombstone"
 
 enum tombstone_owner {
@@ -39,9 +39,9 @@ enum tombstone_owner {
                               job's properties */
 };
 
-/* *ret: the value of TablewardRun of the parent as it was read into page,
- * whether or not it has the tombstone's properties. False: there is no such
- * value. */
+/* Reads TablewardRun of the parent, as it was read into page, into *ret,
+ * whether or not the parent has the tombstone's properties. False: there is no
+ * such value. */
 static bool owner_in(struct page *page, struct slice *ret)
 {
     const struct property *owner =
@@ -58,11 +58,11 @@ static bool has_tombstone(const struct cascade_attempt *c)
 }
 
 /*
- * Does this run know that an attempt of it has written the tombstone, or may
- * have written it? If not, a tombstone with this run's name may be
- * that of an earlier run: one with the same id that was pruned, or one in
- * another ledger. The checkpoint may have been dropped since, because the job's
- * definition changed, but `rounds` stays.
+ * Does this run know that one of its attempts has written the tombstone, or may
+ * have written it? If not, a tombstone with this run's name may be that of an
+ * earlier run: one with the same id that was pruned, or one in another ledger.
+ * The checkpoint may have been dropped since, because the job's definition
+ * changed, but `rounds` stays.
  */
 static bool knows_tombstone(const struct cascade_attempt *c)
 {
@@ -70,8 +70,8 @@ static bool knows_tombstone(const struct cascade_attempt *c)
            c->tombstone_sent || c->state.unmarked;
 }
 
-/* Judges by the name in TablewardRun alone, so the result is never
- * TOMBSTONE_OF_NAMESAKE. */
+/* Returns whose tombstone it is by the name in TablewardRun alone, so the
+ * result is never TOMBSTONE_OF_NAMESAKE. */
 static enum tombstone_owner tombstone_owner_of(
     struct cascade_attempt *c, struct slice *ret_owner)
 {
@@ -144,11 +144,10 @@ static enum tw_err is_newer(struct cascade_attempt *c, bool *ret)
 }
 
 /*
- * An insert without a response, or one of a crashed attempt, may still be
- * applied, so the last settle pass waits until the insert can no longer be
- * applied. A later attempt must wait too, so the time is saved at once. The
- * checkpoint has no path, because the time at which the pass began is not known
- * here.
+ * Makes the last settle pass wait until a late insert can no longer be applied:
+ * an insert without a response, or one of a crashed attempt. A later attempt
+ * must wait too, so the time is saved at once. The checkpoint has no path,
+ * because the time at which the pass began is not known here.
  */
 static void expect_late_insert(struct cascade_attempt *c)
 {
@@ -201,8 +200,8 @@ void cascade_choose_rules(struct cascade_attempt *c)
     c->usable.rule_count = count;
 }
 
-/* *ret: one digest of all values that first-level rules read; "" if they read
- * none, or if there was no parent. */
+/* Sets *ret to one digest of all values that first-level rules read; "" if they
+ * read none, or if there was no parent. */
 static void digest_values(const struct cascade_attempt *c, char *ret)
 {
     const struct entity *parent = cascade_parent(c);
@@ -292,8 +291,8 @@ static void note_absent(struct cascade_attempt *c)
                 c->cascade->rules[i].table, c->cascade->rules[i].mark.line);
 }
 
-/* Call when the parent is absent although this run had marked it, and this run
- * has not deleted it. */
+/* Call when the parent is absent although this run had written its tombstone,
+ * and this run has not deleted the parent. */
 static void note_removed(struct cascade_attempt *c)
 {
     struct buf keys;
@@ -350,7 +349,8 @@ static enum run_end archive_parent(struct cascade_attempt *c)
  * Archive the parent, and store in the ledger that this was done, before the
  * tombstone is written. If this attempt crashes, the next attempt then knows
  * that a tombstone with this run's name may be its own, and does not archive
- * the parent with that tombstone: the last line of an entity counts.
+ * the parent with that tombstone. (In an archive, the last line of an entity is
+ * the valid one.)
  */
 static enum run_end archive_before_tombstone(struct cascade_attempt *c)
 {
@@ -362,9 +362,9 @@ static enum run_end archive_before_tombstone(struct cascade_attempt *c)
 }
 
 /*
- * The parent carries the tombstone of another run, owner (JOB/ID). Returns
- * RUN_WAITING if that run is still open, RUN_CONTINUES if it is not. That this
- * run has waited is stored in the ledger when the attempt ends.
+ * Call when the parent carries the tombstone of another run, owner (JOB/ID).
+ * Returns RUN_WAITING if that run is still open, RUN_CONTINUES if it is not.
+ * That this run has waited is stored in the ledger when the attempt ends.
  */
 static enum run_end leave_to_other(
     struct cascade_attempt *c, struct slice owner)
@@ -393,10 +393,10 @@ static enum run_end leave_to_other(
 }
 
 /*
- * Call when this run has marked the parent, and TablewardRun names another run,
- * which is not open: a run of another ledger, or one that was requested since
- * and has ended without deleting the parent. It is unknown whether the parent
- * is still to be deleted.
+ * Call when this run has written its tombstone on the parent, and TablewardRun
+ * names another run, which is not open: a run of another ledger, or a run that
+ * was requested since and has ended without deleting the parent. It is unknown
+ * whether the parent is still to be deleted. The run fails.
  */
 static enum run_end fail_marked_by_other(
     struct cascade_attempt *c, struct slice owner)
@@ -409,7 +409,8 @@ static enum run_end fail_marked_by_other(
     return RUN_FAILED;
 }
 
-/* Call when TablewardRun names another run. */
+/* Call when TablewardRun names another run. Decides whether this run waits,
+ * fails or continues. */
 static enum run_end check_other(struct cascade_attempt *c, struct slice owner)
 {
     enum run_end end = leave_to_other(c, owner);
@@ -457,11 +458,12 @@ static enum run_end begin_again(struct cascade_attempt *c)
 }
 
 /*
- * Call when the parent has this run's name, which no writer that recreates the
- * parent writes. So it is the parent that this run marked: a writer has changed
- * the tombstone's properties, or the job defines others now. It is unknown
- * whether the parent is still to be deleted. If the run succeeded without
- * deleting it, children would stay, and the mark would never be removed.
+ * Call when the parent has this run's name. No writer that recreates the parent
+ * writes this name, so it is the parent to which this run added its tombstone:
+ * a writer has changed the tombstone's properties, or the job defines other
+ * properties now. It is unknown whether the parent is still to be deleted. If
+ * the run succeeded without deleting it, children would stay, and the tombstone
+ * would never be removed.
  */
 static enum run_end fail_marked_otherwise(struct cascade_attempt *c)
 {
@@ -490,7 +492,8 @@ static enum run_end give_way(struct cascade_attempt *c)
 }
 
 /* End the run if it has waited for a run that was deleting the parent, and the
- * parent has no tombstone now: what this run was to delete is gone. */
+ * parent has no tombstone now: the parent that this run was to delete is
+ * gone. */
 static enum run_end leave_recreated(struct cascade_attempt *c)
 {
     if (!c->state.waited)
@@ -521,10 +524,10 @@ static enum run_end leave_newer(struct cascade_attempt *c)
 }
 
 /*
- * The parent exists, and is not known to have this run's tombstone: may this
- * run write one? A tombstone with this run's name needs no wait for a late
- * insert: while the parent exists, such an insert is refused, and the parent is
- * not deleted before the insert can no longer be applied.
+ * May this run write its tombstone? Call when the parent exists and is not
+ * known to have this run's tombstone. A tombstone with this run's name needs no
+ * wait for a late insert: while the parent exists, such an insert is refused,
+ * and the parent is not deleted before the insert can no longer be applied.
  */
 static enum run_end check_may_mark(struct cascade_attempt *c,
     enum tombstone_owner tombstone_owner, struct slice owner)
@@ -663,8 +666,8 @@ enum run_end cascade_hold_parent(struct cascade_attempt *c)
             c->state.tombstone_ticks = 0;
         }
         if (end == RUN_CONTINUES && c->state.tombstone_ticks == 0) {
-            /* The settle times count from the first time that this run knows
-             * its tombstone to be on the parent. */
+            /* The settle times count from the time at which this run first
+             * knows that its tombstone is on the parent. */
             c->state.tombstone_ticks = c->state.began_ticks;
             if (c->state.parent_found == 0)
                 note_absent(c);
@@ -736,9 +739,9 @@ static void note_left_to_other(struct cascade_attempt *c, struct slice owner)
         c->cascade->table, SLICE_ARG(owner));
 }
 
-/* RUN_REPEATS: the parent changed after the read, or the outcome is unknown. A
- * parent that the last pass read and did not write is not read again, and the
- * delete carries the ETag of that read. */
+/* Delete the parent once. RUN_REPEATS: the parent changed after the read, or
+ * the outcome is unknown. A parent that the last pass read and did not write is
+ * not read again; the delete carries the ETag of that read. */
 static enum run_end delete_once(struct cascade_attempt *c)
 {
     struct slice owner = {0};

@@ -17,16 +17,16 @@ enum run_end cascade_hold_parent(struct cascade_attempt *c);
 
 /*
  * cascade_watch_parent: call before deletes of a pass. Reads the parent at
- * intervals of some seconds. Sets c->parent_lost if the parent exists and is
- * not this run's any more. Then this pass may delete nothing more, and
- * cascade_hold_parent() decides.
+ * intervals of some seconds. Sets c->parent_lost if the parent exists and does
+ * not carry this run's tombstone any more. Then this pass must not send further
+ * deletes, and cascade_hold_parent() decides how the run continues.
  */
 void cascade_watch_parent(struct cascade_attempt *c);
 
 /* cascade_delete_parent: makes the last step of a run; after a crash an attempt
  * may begin with it. Deletes the parent if it carries this run's tombstone; a
- * parent that was deleted or created again is left as it is. RUN_SUCCEEDED in
- * all these cases; never RUN_CONTINUES. */
+ * parent that was deleted or created again is left as it is. Returns
+ * RUN_SUCCEEDED in all these cases, and never RUN_CONTINUES. */
 enum run_end cascade_delete_parent(struct cascade_attempt *c);
 
 /* cascade_read_parent: reads the parent with one get. TW_OK: c->parent is the

@@ -116,8 +116,8 @@ enum tw_err cascade_check_stores(
 
 /* ---- rules, tables and the number of entities ---- */
 
-/* Does a rule before `rule` require the same table? *ret_met: the search has
- * reached `rule`. */
+/* Does a rule before `rule` require the table of `rule` to exist? *ret_met
+ * becomes true when the search has reached `rule`. */
 static bool is_checked(const struct rule *rules, size_t count,
     const struct rule *rule, bool *ret_met)
 {

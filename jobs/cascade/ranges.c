@@ -10,7 +10,7 @@
 
 /* Some pages are read only to get from one span to the next. Their number may
  * exceed `helped` (the number of entities for which no scan had to be opened)
- * by this much. Beyond that limit one scan per entity is cheaper. */
+ * by this number. Beyond this limit one scan per entity is cheaper. */
 #define GAP_MAX_PAGES 2
 
 struct range_scan {

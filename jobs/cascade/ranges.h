@@ -58,18 +58,18 @@ void range_scan_give_up(struct range_scan *ranges);
 
 /*
  * range_scan_seek: move the open scan to span. If *ret becomes true, the scan
- * will return all of span: continue with range_scan_next(). If false, use
- * range_scan_open() or a separate scan. Outcomes as scan_next(); a failure is
- * returned again by later calls.
+ * will return all of span: continue with range_scan_next(). If *ret becomes
+ * false, use range_scan_open() or a separate scan. Outcomes as scan_next(); a
+ * failure is returned again by later calls.
  */
 TW_MUST_USE enum tw_err range_scan_seek(struct range_scan *ranges,
     const struct span *span, bool *ret, struct err *err);
 
 /*
  * range_scan_open: begin one scan from the beginning of span to the end of
- * last, which is the span of a later entity's children. The caller fills spec
- * except its key ranges, which this function sets. False: span and last are not
- * in one range, or range scans are no longer useful; no scan is open.
+ * last, which is the span of a later entity's children. The caller fills all of
+ * spec but the key ranges, which this function sets. False: span and last are
+ * not in one range, or range scans are no longer useful; no scan is open.
  */
 bool range_scan_open(struct range_scan *ranges, struct scan_spec *spec,
     const struct span *span, const struct span *last);

@@ -166,8 +166,9 @@ static bool wrong_boolean(const struct yaml_node *node, const char *name,
     return false;
 }
 
-/* A plain scalar gets the type that its text looks like; a quoted scalar, or
- * one with an environment variable, is a String. False: problems were added. */
+/* Reads the value of a tombstone property. A plain scalar gets the type that
+ * its text looks like; a quoted scalar, or one with an environment variable, is
+ * a String. False: problems were added. */
 static bool tombstone_value(const struct yaml_node *node, const char *name,
     struct job_loader *loader, struct entity *to)
 {
@@ -260,7 +261,7 @@ static enum tw_err check_created(
     return TW_OK;
 }
 
-/* Without the key `created`, cascade->created stays empty. */
+/* Reads `created`. Without this key, cascade->created stays empty. */
 static bool load_created(struct slice name, const struct yaml_node *map,
     const struct job_loader *loader, struct cascade *cascade)
 {
@@ -446,8 +447,9 @@ static struct rule *load_rules(const struct yaml_node *node, unsigned depth,
 
 /* ---- what first-level rules read of the parent ---- */
 
-/* Every pass reads the parent again and must bind the rules to the same values.
- * So rules may not read properties that the tombstone itself changes. */
+/* Checks that a first-level rule may read the property. Every pass reads the
+ * parent again and must bind the rules to the same values, so rules may not
+ * read properties that the tombstone itself changes. */
 static bool check_need(const struct cascade *cascade, struct slice name,
     struct mark mark, struct problems *problems)
 {
@@ -461,8 +463,8 @@ static bool check_need(const struct cascade *cascade, struct slice name,
     return false;
 }
 
-/* Any name may be that of a property, so a misspelled argument is taken for a
- * property. Warn if name is similar to an argument. */
+/* Warns if the name of a property is similar to an argument. Any name may be
+ * that of a property, so a misspelled argument is read as a property. */
 static void warn_of_argument(
     struct slice name, struct mark mark, struct job_loader *loader)
 {
@@ -520,8 +522,8 @@ static bool wrong_settle(
     return false;
 }
 
-/* node is the value of `settle`. item is one duration of it if node is a list,
- * else node itself. */
+/* Adds one settle time. node is the value of `settle`. item is one duration of
+ * it if node is a list, else node itself. */
 static bool add_settle(const struct yaml_node *node,
     const struct yaml_node *item, struct job_loader *loader,
     struct cascade *cascade)

@@ -75,7 +75,7 @@ bool cascade_same_table(
 bool cascade_share_table(const struct rule *a, const struct rule *b);
 
 /* cascade_is_contested: does a rule with children read the table of `rule`?
- * Then that rule may find the same entities as `rule`. */
+ * Such a rule may find the same entities as `rule`. */
 bool cascade_is_contested(
     const struct cascade *cascade, const struct rule *rule);
 
@@ -83,8 +83,8 @@ bool cascade_is_contested(
 struct cascade *cascade_rules_load(
     const struct yaml_node *node, struct job_loader *loader);
 
-/* cascade_rules_explain: append what the job reads and writes, in order, one
- * line per step. */
+/* cascade_rules_explain: append a description of what the job reads and writes,
+ * in order, one line per step. */
 void cascade_rules_explain(const struct cascade *cascade, struct buf *to);
 
 /* The configuration keys of a cascade-delete job. */

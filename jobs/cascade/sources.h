@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Reads a rule backwards. A rule is bound to values: arguments of the job, and
- * keys and properties of the entity above. An entity that the rule finds shows
- * some of these values, which means that they can be taken from its keys and
- * properties.
+ * keys and properties of the entity above. An entity that the rule finds
+ * "shows" some of these values: they can be read from its keys and properties.
  */
 #ifndef TW_JOBS_CASCADE_SOURCES_H
 #define TW_JOBS_CASCADE_SOURCES_H
@@ -36,14 +35,14 @@ struct source source_of_arg(const struct rule *rule, int arg);
  * key or property of the entity above. */
 struct source source_of_read(const struct rule *rule, struct slice read);
 
-/* source_key: returns the key of entity that is the value, or begins with it.
- */
+/* source_key: returns the key of entity that `source` names. This key is the
+ * value, or begins with it. */
 struct slice source_key(
     const struct source *source, const struct entity *entity);
 
 /* source_value: *ret becomes the value that entity shows, which lives in arena
- * or in entity. source may not be TOLD_BY_PREFIX. False: entity does not have
- * the property, or its type is not String. */
+ * or in entity. The kind of source may not be TOLD_BY_PREFIX. False: entity
+ * does not have the property, or its type is not String. */
 bool source_value(const struct source *source, const struct entity *entity,
     struct arena *arena, struct slice *ret);
 

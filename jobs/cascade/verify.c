@@ -122,7 +122,7 @@ static enum tw_err is_open(struct verifying *v, struct slice owner, bool *ret)
     return TW_OK;
 }
 
-/* *ret: the owner of parent's tombstone, in arena. False: parent has no
+/* Sets *ret to the owner of parent's tombstone, in arena. False: parent has no
  * tombstone. */
 static bool owner_of(const struct verifying *v, const struct entity *parent,
     struct arena *arena, struct slice *ret)

@@ -555,8 +555,8 @@ static bool open_range(struct walk *walk, const struct visit *visit,
 }
 
 /* Move the range scan of rule `index` to the children of the visited entity.
- * *ret: are they to be read from the range scan? If so, they are those in
- * *span, which borrows from arena. */
+ * *ret becomes true if the children are to be read from the range scan. They
+ * are then the entities in *span, which borrows from arena. */
 static enum tw_err seek_range(struct walk *walk, const struct visit *visit,
     size_t index, struct arena *arena, struct span *span, bool *ret)
 {
@@ -689,7 +689,7 @@ static enum tw_err others_find(struct walk *walk, const struct visits *visits,
     return outcome;
 }
 
-/* The walk has handled all entities of a level up to entity. */
+/* Record that the walk has handled all entities of a level up to entity. */
 static void reach(
     struct walk *walk, unsigned level, const struct entity *entity)
 {
@@ -876,8 +876,8 @@ static enum tw_err scan_ended(
         match->rule->table, walk->plan->stores->names[match->rule->store]);
 }
 
-/* Walk the children of one entity in a scan for the children of many entities:
- * those in span. */
+/* Walk the children of one entity that a scan for the children of many entities
+ * reads: the children in span. */
 static enum tw_err walk_range(struct walk *walk, struct match *match,
     unsigned level, struct range_scan *ranges, const struct span *span)
 {

@@ -89,13 +89,14 @@ struct walk_visitor {
     /*
      * reached: leaves() has received every leaf before path. There may be
      * emptied entities before path that emptied() has not received. So a walk
-     * that resumes at path reports `found` (which is set in path), and another
-     * pass reads everything again. path is borrowed for the call. May be NULL.
+     * that resumes at path sets `found` of its result (path has `found` too),
+     * and another pass reads everything again. path is borrowed for the call.
+     * May be NULL.
      */
     void (*reached)(void *context, const struct walk_path *path);
 
-    /* pages: called with the number of pages that were read for a rule, and of
-     * scans that read them. May be NULL. */
+    /* pages: called with the number of pages that were read for a rule, and the
+     * number of scans that read them. May be NULL. */
     void (*pages)(
         void *context, const struct rule *rule, size_t pages, size_t scans);
 
@@ -112,20 +113,21 @@ struct walk_plan {
         *parent; /* first-level rules are bound to the parent's properties;
                     NULL: only to partition_key and row_key. Borrowed */
     bool whole;  /* read all properties of each entity, for an archive */
-    int *share;  /* receives the part of the walk that is read, in
+    int *share;  /* receives the share of the walk that was read, in
                     thousandths, while the last first-level rule is walked
-                    (share.h); it is up to date in visitor->reached().
-                    NULL: not wanted. Borrowed */
+                    (share.h); it is up to date in visitor->reached(). NULL: not
+                    wanted. Borrowed */
     const struct walk_path *from; /* where to resume; NULL: walk everything */
     struct scan *first; /* scan of the first rule, from walk_read_ahead(); or
                            NULL. The walk closes the scan */
     bool too_early;     /* the first page of `first` may be older than the
-                           tombstone, so this walk always reports `found` */
+                           tombstone, so this walk always sets `found` of its
+                           result */
 };
 
 struct walk_result {
-    bool found;     /* an entity was found, by this walk or, before the keys of
-                       plan.from, by the walk that it resumes */
+    bool found;     /* this walk found an entity, or the walk that it resumes
+                       found one before the keys of plan.from */
     int64_t failed; /* number of entities whose child rules cannot be bound;
                        each was reported by run->callbacks->failed() */
 };

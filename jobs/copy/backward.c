@@ -70,7 +70,8 @@ static struct scan *open_scan(struct copy_work *work, size_t number)
 
 /* ---- own copies found ---- */
 
-/* Rule C3: an edited copy is only counted and reported. */
+/* Counts and reports an edited copy, and does nothing else with it (rule
+ * C3). */
 static void name_edited(struct backward *b, const struct entity *copy)
 {
     struct copy_work *work = b->work;
@@ -148,8 +149,8 @@ static enum tw_err delete_copy(
     return b->deletes || b->holds ? send_delete(b, copy) : TW_OK;
 }
 
-/* Rule C5: a copy with the ETag of its source may be the source itself, under
- * another name of its store. */
+/* Does copy have the ETag of its source? Such a copy may be the source itself,
+ * under another name of its store (rule C5). */
 static bool has_etag_of_source(const struct entity *copy,
     const struct source *is, const struct entity *source)
 {
@@ -256,7 +257,7 @@ static enum tw_err scan_table(struct backward *b)
     return outcome;
 }
 
-/* ---- the brake ---- */
+/* ---- the limit of deletes ---- */
 
 static enum tw_err refuse_former(struct copy_work *work)
 {
@@ -270,8 +271,8 @@ static enum tw_err refuse_former(struct copy_work *work)
         count, count == 1 ? "copy" : "copies");
 }
 
-/* Rule C6: refuses too many deletes, and any delete of a former copy or of a
- * restored index row. */
+/* Refuses too many deletes, and any delete of a former copy or of a restored
+ * index row (rule C6). */
 static enum tw_err brake(struct copy_work *work)
 {
     const struct copy_progress *at = &work->at;
@@ -305,7 +306,8 @@ static enum tw_err scan_tables(struct backward *b)
     return copy_end_step(b->work, outcome);
 }
 
-/* A missing source table must not cause deletes (rule C7). */
+/* Fails if the source table is missing, because a missing source table must not
+ * cause deletes (rule C7). */
 enum tw_err copy_check_sources(struct copy_work *work)
 {
     const struct scan_request request = {
@@ -356,7 +358,7 @@ enum tw_err copy_check_deletes(struct copy_work *work)
 
 /* ---- before the first round ---- */
 
-/* Rule C6: refuses former copies before the first write. An edited copy is not
+/* Refuses former copies before the first write (rule C6). An edited copy is not
  * deleted (rule C3), so it is no reason to refuse. */
 static enum tw_err check_former(struct copy_work *work, size_t number,
     const struct entity *copy, const struct source *is)

@@ -23,10 +23,11 @@ TW_MUST_USE enum tw_err copy_own(struct copy_work *work);
 TW_MUST_USE enum tw_err copy_backward(struct copy_work *work);
 
 /*
- * copy_check_deletes: would rule C6 refuse the deletes of copy_backward()? For
- * a dry run, after the sources and the own copies were compared: counts the
- * copies to delete, deletes none, and reports none. Copies that the run would
- * write before are not counted. TW_INVALID: it would; err has the reason.
+ * copy_check_deletes: checks whether rule C6 would refuse the deletes of
+ * copy_backward(). For a dry run, after the sources and the own copies were
+ * compared. Counts the copies to delete, deletes none, and reports none. The
+ * copies that the run would write before these deletes are not counted.
+ * TW_INVALID: the rule would refuse the deletes; err has the reason.
  */
 TW_MUST_USE enum tw_err copy_check_deletes(struct copy_work *work);
 

@@ -28,8 +28,8 @@
 #include "worker/base/text.h"
 #include "worker/store/store.h"
 
-/* Maximum interrupted comparisons of a round; then the round runs without a
- * comparison. */
+/* Maximum number of interrupted comparisons of a round. After them, the round
+ * runs without a comparison. */
 #define RESTARTS_MAX 3
 
 /* A run with `follow: true` makes a full round every hour. It makes a full
@@ -264,10 +264,11 @@ static enum tw_err make_round(struct copy_work *work)
     return make_steps(work);
 }
 
-/* Rule C6: what was accepted are the deletes that were due when a person
- * accepted them. So the acceptance ends with the first complete round that
- * reads the own copies. Call before the checkpoint of the next round is saved,
- * with which the host ends it in the ledger. */
+/* Ends the acceptance of deletes (rule C6). An operator has accepted the
+ * deletes that were due at that time, so the acceptance ends with the first
+ * complete round that reads the own copies. Call before the checkpoint of the
+ * next round is saved, because the host removes the acceptance from the ledger
+ * in the same write. */
 static void end_acceptance(struct copy_work *work)
 {
     bool read_own = work->at.mode == COPY_COMPARE || work->at.mode == COPY_EACH;
@@ -392,8 +393,8 @@ static bool copies_to(
     return false;
 }
 
-/* Returns the first table, other than the source's, to which rules copies and
- * from which back copies to the source's; NULL: none. */
+/* Returns the first table, other than the source table, to which `rules` copies
+ * and from which `back` copies to the source table; NULL: none. */
 static const struct table_ref *copied_back(
     const struct copy_rules *rules, const struct copy_rules *back)
 {

@@ -53,8 +53,8 @@ static int compare_positions(const void *left, const void *right)
     return 0;
 }
 
-/* In job_estimate.tables the source is the first table; the destinations come
- * after it. */
+/* Returns the estimate of a destination table. In job_estimate.tables the
+ * source is the first table; the destinations come after it. */
 static struct job_estimate_table *shown_of(struct estimating *e, size_t table)
 {
     return &e->ret->tables[1 + table];
@@ -136,8 +136,8 @@ static enum tw_err on_own(
     return TW_OK;
 }
 
-/* The outcome of a check of rule C6: a refusal is a result of the dry run, and
- * no failure of it. */
+/* Handles the outcome of a check of rule C6: a refusal is a result of the dry
+ * run, and not a failure of the dry run. */
 static enum tw_err note_refusal(struct estimating *e, enum tw_err outcome)
 {
     if (outcome != TW_INVALID)
@@ -156,7 +156,8 @@ static enum tw_err check_deletes(struct estimating *e)
     return note_refusal(e, copy_check_deletes(e->work));
 }
 
-/* Without own copies one scan of the sources is enough. */
+/* Counts what a run does. Without own copies one scan of the sources is
+ * enough. */
 static enum tw_err count_all(struct estimating *e, bool any_own)
 {
     const struct copy_visitor visitor = {
@@ -180,8 +181,8 @@ static enum tw_err count_all(struct estimating *e, bool any_own)
     return outcome;
 }
 
-/* Estimates a run of two full rounds, of which each reads the sources, and the
- * second also reads the new copies. */
+/* Computes the totals for a run of two full rounds: each round reads the
+ * sources, and the second round also reads the new copies. */
 static void sum_up(struct estimating *e)
 {
     struct job_estimate *ret = e->ret;
@@ -212,7 +213,7 @@ static void sum_up(struct estimating *e)
 }
 
 /* Are there own copies, and would a run refuse former ones among them? The dry
- * run counts on after such a refusal. */
+ * run continues to count after such a refusal. */
 static enum tw_err check_for_own(struct estimating *e, bool *ret_any)
 {
     bool accepts = e->work->accepts;

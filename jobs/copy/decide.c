@@ -111,8 +111,9 @@ static enum write_decision fail_collision(struct decision *d)
     return failed;
 }
 
-/* Rule C3: an edited copy is not overwritten if the copy of its source no
- * longer belongs at this key, not even by the copy of another source. */
+/* Decides about an edited copy whose source no longer makes a copy with this
+ * key. It is not overwritten, not even by the copy of another source (rule
+ * C3). */
 static enum write_decision decide_edited(struct decision *d)
 {
     if (d->work->rules->on_conflict == COPY_CONFLICT_SKIP)
@@ -145,7 +146,8 @@ static enum write_decision decide_other(struct decision *d)
 
 /* ---- foreign entities ---- */
 
-/* Rule C4: a copy never overwrites a source of the job. */
+/* Is the foreign entity a source of the job? A copy never overwrites a source
+ * (rule C4). */
 static bool is_source(const struct decision *d)
 {
     return d->work->tables[d->table].is_index &&

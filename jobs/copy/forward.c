@@ -58,10 +58,11 @@ static struct parts *open_parts(struct copy_work *work, int64_t since_ticks)
 
 /* ---- one source ---- */
 
-/* In a comparison COPY_FORWARD sends the sources that changed since the
- * previous round. COPY_REPAIR sends all other sources, and again the sources
- * that changed during this round. So a source that did not change during the
- * round is sent, and reported, only once. */
+/* Does the present step send the copies of this source? In a comparison
+ * COPY_FORWARD sends the sources that changed since the previous round.
+ * COPY_REPAIR sends all other sources, and again the sources that changed
+ * during this round. So a source that did not change during the round is sent,
+ * and reported, only once. */
 static bool is_due(const struct copy_work *work, const struct entity *source)
 {
     const struct rounds *rounds = &work->rounds;

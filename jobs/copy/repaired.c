@@ -53,8 +53,9 @@ void repaired_add(struct repaired *repaired, struct slice partition_key,
     repaired->entries[at].etag = hash_etag(etag);
 }
 
-/* The slot keeps its keys, because linear probing for other keys may have
- * passed over it. An ETag hash of 0 means that the source is never behind. */
+/* Sets the ETag hash of the source to 0, so that the source is never behind.
+ * The slot keeps its keys, because linear probing for other keys may have
+ * passed over it. */
 void repaired_drop(
     struct repaired *repaired, struct slice partition_key, struct slice row_key)
 {

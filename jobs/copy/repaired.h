@@ -35,7 +35,7 @@ void repaired_drop(struct repaired *repaired, struct slice partition_key,
     struct slice row_key);
 
 /* repaired_is_behind: does the source, as read now, have another ETag than the
- * recorded one? For a source that is not recorded, true after an overflow,
+ * recorded one? If the source is not recorded, returns true after an overflow,
  * because the source may have been repaired. */
 bool repaired_is_behind(
     const struct repaired *repaired, const struct entity *source);

@@ -145,8 +145,8 @@ static bool load_to(const struct yaml_node *node,
     return load_target(node, &defaults, loader, rules);
 }
 
-/* Rule C4: refuses each target that has both the table and the keys of the
- * source. */
+/* Refuses each target that has both the table and the keys of the source (rule
+ * C4). */
 static bool check_locations(const struct yaml_node *to,
     const struct copy_rules *rules, struct problems *problems)
 {

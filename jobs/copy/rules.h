@@ -38,11 +38,12 @@ struct copy_rules {
 struct copy_rules *copy_rules_load(
     const struct yaml_node *node, struct job_loader *loader);
 
-/* copy_rules_explain: print what the job reads and writes, in order. */
+/* copy_rules_explain: append a description of what the job reads and writes, in
+ * order. */
 void copy_rules_explain(const struct copy_rules *rules, struct buf *to);
 
-/* copy_rules_is_index: is this target in the table of its source? Compares the
- * names of stores and tables in the configuration. */
+/* copy_rules_is_index: is the table of this target the source table? Compares
+ * the names of stores and tables in the configuration. */
 bool copy_rules_is_index(
     const struct copy_rules *rules, const struct copying_target *target);
 

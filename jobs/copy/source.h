@@ -7,8 +7,8 @@
  *    "own":["pk","rk"],"key":["pk","rk"],"etag":"W/\"...\"",
  *    "digest":"32 hex digits"}
  *
- * job: the job's name. to: the index that the entry which made the copy had in
- * the job's `to:` when the copy was written (jobs/copy/work.h says what the
+ * job: the job's name. to: the index, in the job's `to:` when the copy was
+ * written, of the entry that made the copy (jobs/copy/work.h says what the
  * index is for). by: a digest of the key templates of that entry. from, at:
  * account and table of the source and of the copy. own: keys of the copy. key,
  * etag: keys and ETag of the source that was copied. digest: digest of the copy
@@ -91,8 +91,8 @@ bool source_is_at(const struct source *source, const struct entity *entity,
  * source_is_index_row: is entity, with this TablewardSource, an index row of
  * table `at`? It is if the members `from` and `at` of TablewardSource name the
  * same table, the name of this table is that of the parameter `at`, and the
- * member `own` has the keys of entity. The account in source may be another
- * one, because after an import into another account or store, index rows still
+ * member `own` has the keys of entity. The account in `source` may differ from
+ * that of `at`: after an import into another account or store, index rows still
  * name the account in which they were written. A copy from a table of the same
  * name in another account is no index row, because `from` and `at` of its
  * TablewardSource differ.
@@ -104,7 +104,7 @@ bool source_is_index_row(const struct source *source,
  * edited after it was written. */
 bool source_is_intact(const struct source *source, const struct entity *copy);
 
-/* source_filter: add an OData filter that passes every copy of the job, and
+/* source_filter: append an OData filter that every copy of the job passes, and
  * few other entities. */
 void source_filter(struct slice job, struct buf *to);
 

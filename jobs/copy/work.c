@@ -22,8 +22,9 @@
 /* ---- the locations ---- */
 
 /* May this table be the source table, under another name of its store (rule
- * C5)? Returns false for embedded stores. Their identity is known, and rule C5
- * cannot use their ETags, because different entities may have equal ETags. */
+ * C5)? Returns false for embedded stores: their identity is known, and
+ * different entities of such stores may have equal ETags, which rule C5 could
+ * not use. */
 static bool may_be_index(
     const struct copy_work *work, const struct store *store, const char *table)
 {
@@ -193,7 +194,8 @@ static bool is_restored(const struct copy_table *table,
            !source_table_equal(&is->at, &table->at);
 }
 
-/* Rule C1: the entity is foreign unless all of these conditions are true. */
+/* Rule C1: the entity is an own copy only if all of these conditions are
+ * true. */
 bool copy_is_own(const struct copy_work *work, size_t table,
     const struct entity *entity, struct arena *arena, struct source *ret)
 {
@@ -366,8 +368,8 @@ static void save_reached(struct copy_work *work)
     checkpoint_queue_save(checkpoint_queue, work->run, low_water);
 }
 
-/* Also after an error, waits for the batches in flight and saves their
- * checkpoint. */
+/* Waits for the batches in flight and saves their checkpoint, even after an
+ * error. */
 enum tw_err copy_end_step(struct copy_work *work, enum tw_err outcome)
 {
     if (outcome == TW_OK)

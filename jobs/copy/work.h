@@ -49,7 +49,7 @@
  * They are never current, so that a run writes them again, with this account.
  * The source of such a row may not have been imported. So only a run with
  * --accept-deletes deletes the row, or replaces it by the copy of another
- * source. The same holds for a former copy.
+ * source. Former copies are treated in the same way.
  *
  * An entry that is removed and added again finds its copies, because the digest
  * depends on its key templates only. A table that `to:` no longer names is not
@@ -109,8 +109,8 @@ struct copy_table {
     struct store *store;
     const char *table;
     struct source_table at;
-    struct parts_sample copies; /* a sample of the PartitionKeys of copies that
-                                   were made */
+    struct parts_sample copies; /* a sample of the PartitionKeys of the copies
+                                   that this attempt made */
     bool is_index;              /* this table is the source table */
     bool may_be_index; /* this table has the name of the source table, in a
                           store that may be the same account (rule C5) */
@@ -132,7 +132,8 @@ struct copy_progress {
                      COPY_BACKWARD, in table number `table`) */
     size_t table;
     struct slice partition_key, row_key;
-    int64_t restarts;    /* number of interrupted comparisons of the round */
+    int64_t restarts;    /* number of times that the comparison of this round
+                            was interrupted */
     int64_t compared_ms; /* duration of the last comparison; 0: unknown */
     bool late; /* a request sent before this checkpoint may still arrive */
 
@@ -140,7 +141,7 @@ struct copy_progress {
     bool checked;    /* the deletes were counted, and are not too many */
     int64_t own;     /* number of own copies */
     int64_t deletes; /* number of own copies to delete */
-    int64_t former;  /* number of those of `deletes` for which
+    int64_t former;  /* number of copies in `deletes` for which
                         copy_needs_consent() is true */
 };
 
@@ -163,8 +164,8 @@ struct copy_work {
 
     struct rounds rounds;
     bool accepts; /* the round accepts deletes (rule C6): accept_deletes of
-                     struct run when this attempt began the round or went on
-                     with it */
+                     struct run when this attempt began or continued the
+                     round */
     struct copy_progress at;
     struct late late;
     struct difference *difference; /* the comparison; NULL: no comparison is in
@@ -185,9 +186,9 @@ struct copy_work {
     struct checkpoint_queue gathering;
     struct checkpoint_queue checkpoint_queue;
     char *saved;        /* the last saved checkpoint, owned; NULL: none */
-    enum tw_err broken; /* outcome of the first failed request that a decide
-                           function (decide.h) made; TW_OK: none failed */
-    struct err why;     /* error of that request */
+    enum tw_err broken; /* outcome of the first request of a decide function
+                           (decide.h) that failed; TW_OK: none failed */
+    struct err why;     /* the error of the request in `broken` */
 };
 
 /*
@@ -227,21 +228,21 @@ bool copy_is_own(const struct copy_work *work, size_t table,
     const struct entity *entity, struct arena *arena, struct source *ret);
 
 /* copy_needs_consent: is the own copy, whose copy_is_own() gave `is`, a former
- * copy or a restored index row? If its source does not have its key, only a run
- * with --accept-deletes may delete or replace it (rule C6). */
+ * copy or a restored index row? If its source no longer makes a copy with its
+ * key, only a run with --accept-deletes may delete or replace it (rule C6). */
 bool copy_needs_consent(const struct source *is);
 
 /* copy_is_of_same: is the own copy, whose copy_is_own() gave `is`, the one that
- * a copy with the source `mine` replaces? Their sources must be the same, and
- * their entries too, unless the own copy is a former copy, which has no entry.
- */
+ * a new copy with the TablewardSource `mine` replaces? Their sources must be
+ * the same, and their entries too, unless the own copy is a former copy, which
+ * has no entry. */
 bool copy_is_of_same(const struct source *is, const struct source *mine);
 
 /* The state of the source of an own copy. */
 enum copy_source_state {
-    COPY_HAS_KEY,   /* source is selected; its copy has the key of the own copy
-                       (of a former copy: some entry of this table makes a copy
-                       with this key) */
+    COPY_HAS_KEY,   /* source is selected, and its copy has the key of the own
+                       copy (for a former copy: some entry of this table makes a
+                       copy of the source with this key) */
     COPY_HAS_OTHER, /* source is selected; its copy has another key now */
     COPY_IS_GONE,   /* source does not exist or is no longer selected */
     COPY_UNCLEAR, /* copy of the source cannot be made; the forward step reports

@@ -10,9 +10,10 @@
  * when the scan read their keys.
  *
  * The checkpoint, {"version":1,"done":["pk","rk"]}, has the keys up to which
- * everything selected is deleted; the next attempt reads only the keys after
- * these. These keys are never after those of an entity that could not be
- * deleted, so the next attempt reads that entity again and reports it.
+ * all selected entities are deleted; the next attempt reads only entities after
+ * these keys. The keys in the checkpoint are always before the keys of an
+ * entity that could not be deleted, so the next attempt reads that entity again
+ * and reports it.
  */
 #include "jobs/delete/delete.h"
 
@@ -236,7 +237,7 @@ static char *write_checkpoint(const struct entity *last)
     return buf_take(&text);
 }
 
-/* False: text has no key to resume after. */
+/* Read the keys after which the scan resumes. False: text has no such keys. */
 static bool read_checkpoint(
     struct slice text, struct arena *arena, struct entity *ret)
 {
@@ -351,7 +352,8 @@ static enum tw_err delete_pages(struct delete_run *d, struct scan *scan)
                             : outcome;
 }
 
-/* Whatever the outcome, the batches in flight are completed and saved. */
+/* Deletes the selected entities. Whatever the outcome, the batches in flight
+ * are completed and the progress is saved. */
 static enum tw_err delete_all(struct delete_run *d)
 {
     struct scan *scan;
@@ -370,7 +372,7 @@ static enum tw_err delete_all(struct delete_run *d)
 }
 
 /* Drop the checkpoint, so that the run begins with the first key again if an
- * operator repairs the cause and retries it. */
+ * operator repairs the cause and retries the run. */
 static enum run_end fails(struct delete_run *d)
 {
     save_nothing(d);

@@ -4,9 +4,9 @@
  * before the delete. The lines have the format that `tableward import` reads;
  * there is one file per table and epoch: FOLDER/JOB/RUN/EPOCH-TABLE.jsonl.
  * Lines are appended and made durable before the deletes that they cover are
- * sent. A reader ignores an incomplete last line; of several lines with the
- * same keys the last one is valid. FOLDER may be a symbolic link; the folders
- * and files below it may not.
+ * sent. A reader ignores an incomplete last line. If several lines have the
+ * same keys, the last of these lines is valid. FOLDER may be a symbolic link;
+ * the folders and files below it may not.
  *
  * A run id may be used again once the ledger has forgotten its run. When the
  * new run archives its first entity, the folder of the former run is renamed to

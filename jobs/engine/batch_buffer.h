@@ -66,7 +66,7 @@ struct batch_buffer {
     unsigned unknowns; /* number of unknown outcomes in a row */
     int64_t not_before_ms;       /* the batch is not sent before this time
                                   * of platform_boot_ms() */
-    struct resolving *resolving; /* the re-read in progress, or NULL */
+    struct resolving *resolving; /* the re-read in progress; NULL: none */
     size_t resolving_bytes;      /* estimated memory of the re-read in progress,
                                   * as the batch writer counts it */
     bool waits_to_resolve; /* the re-read has not begun, because too many others

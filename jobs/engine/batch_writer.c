@@ -305,9 +305,9 @@ static void on_ok(
 }
 
 /*
- * TW_TOO_LARGE or TW_INVALID: the cause is one operation or the whole batch. If
- * the response names an operation, or the batch has only one, that operation
- * fails. Otherwise the batch is split in two.
+ * Handle TW_TOO_LARGE or TW_INVALID, whose cause is one operation or the whole
+ * batch. If the response names an operation, or the batch has only one, that
+ * operation fails. Otherwise the batch is split in two.
  */
 static void on_refused(
     struct batch_writer *batch_writer, struct batch_buffer *batch_buffer)
@@ -334,9 +334,9 @@ static void break_on_answer(
     break_batch_writer(batch_writer, batch_buffer->task.outcome, why.text);
 }
 
-/* The request pool does not retry a write whose outcome is unknown, so the
- * batch writer sets the time of the next try, with the backoff of the request
- * pool. */
+/* Set the time of the next try of a batch whose outcome is unknown, with the
+ * backoff of the request pool, because the request pool does not retry a write
+ * whose outcome is unknown. */
 static void count_unknown(struct batch_buffer *batch_buffer)
 {
     uint64_t random;
@@ -450,7 +450,7 @@ static void begin_resolving(
     continue_resolving(batch_writer, batch_buffer);
 }
 
-/* Handle a conflict or an unknown outcome: re-read the entities of the
+/* Handle a conflict or an unknown outcome: begin to re-read the entities of the
  * batch. */
 static void on_met(
     struct batch_writer *batch_writer, struct batch_buffer *batch_buffer)
@@ -501,7 +501,8 @@ static bool has_ended(const struct batch_writer *batch_writer,
                      batch_writer->run->request_pool, &batch_buffer->task);
 }
 
-/* Takes ownership of the batch. */
+/* Handle a batch whose request or re-read has ended. Takes ownership of the
+ * batch. */
 static void on_end(
     struct batch_writer *batch_writer, struct batch_buffer *batch_buffer)
 {

@@ -28,8 +28,8 @@
 struct batch_writer;
 struct run;
 
-/* The kind's decision about an entity whose current state is not the one that
- * was read. */
+/* The kind's decision about an operation whose entity is no longer in the state
+ * that was read. */
 enum write_decision {
     WRITE_SEND,    /* send *ret now, with the ETag just read */
     WRITE_IS_DONE, /* the wanted state exists: counted as done */
@@ -104,20 +104,20 @@ struct batch_writer *batch_writer_new(struct run *run, unsigned in_flight);
 /*
  * batch_writer_add: add an operation to the open batch of its table and
  * partition. A batch is sent when it is full or too many batches are open;
- * batch_writer_seal() and batch_writer_drain() send the others. May wait until
- * there is room. The sequence number of the operation is then
- * batch_writer_sequence(); the first is 1. Any outcome but TW_OK is that of a
- * batch that failed for good (the request pool's final outcome, or TW_STOPPED).
- * The batch writer is then broken and takes no more operations;
- * batch_writer_finish() can still be called.
+ * batch_writer_seal() and batch_writer_drain() send all other batches. May wait
+ * until there is room. Afterwards batch_writer_sequence() is the sequence
+ * number of the operation; the first operation has 1. An outcome other than
+ * TW_OK is the outcome of a batch that failed for good (the request pool's
+ * final outcome, or TW_STOPPED). The batch writer is then broken and takes no
+ * more operations; batch_writer_finish() can still be called.
  */
 TW_MUST_USE enum tw_err batch_writer_add(struct batch_writer *batch_writer,
     const struct batch_item *item, struct err *err);
 
 /*
  * batch_writer_seal: send all queued batches without waiting for their
- * responses. Call when no later operation can join those batches (the scan has
- * left a partition, a rule is done).
+ * responses. Call when no later operation can be added to these batches,
+ * because the scan has left a partition or a rule is done.
  */
 TW_MUST_USE enum tw_err batch_writer_seal(
     struct batch_writer *batch_writer, struct err *err);

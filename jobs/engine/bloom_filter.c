@@ -16,8 +16,8 @@ struct bloom_filter {
 
 /* ---- hashes ---- */
 
-/* PartitionKey is hashed after its length, so that no two pairs of keys are
- * hashed as the same bytes. */
+/* Returns the hash of a key. PartitionKey is hashed after its length, so that
+ * no two pairs of keys are hashed as the same bytes. */
 static uint64_t hash_of(uint64_t seed, size_t table, struct slice partition_key,
     struct slice row_key)
 {

@@ -142,8 +142,8 @@ static enum convert_worth integer_to_double(struct passage *on)
     double value = (double)on->whole;
 
     put_double(on, value);
-    /* The largest integers are rounded to INT64_END, and a cast of INT64_END to
-     * int64_t would overflow. */
+    /* Int64 values close to the maximum become the Double INT64_END, and a cast
+     * of INT64_END to int64_t would overflow. */
     if (value >= INT64_END || (int64_t)value != on->whole)
         return lose(on, "its last digits are lost");
     return CONVERT_EXACT;
@@ -238,7 +238,7 @@ static enum convert_worth text_to_binary(struct passage *on)
     return put_quoted(on, on->text);
 }
 
-/* Accepts True and False too, because .NET writes Booleans so. */
+/* Accepts True and False too, because .NET writes Booleans in this form. */
 static enum convert_worth text_to_boolean(struct passage *on)
 {
     bool value = slice_is(on->text, "true") || slice_is(on->text, "True");

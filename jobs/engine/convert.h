@@ -3,10 +3,10 @@
  * Converts values from one Edm type to another. The table in convert.c lists
  * the 64 pairs of types; jobs/conversions.md is the same table for people.
  *
- * Text to number is strict: the whole text must be the number, without spaces
- * or a plus sign; leading zeros are lost. A number becomes the shortest text
- * that reads back as the same number, in the layout of JavaScript. Times keep
- * their ticks.
+ * A conversion from text to a number is strict: the whole text must be the
+ * number, without spaces or a plus sign; leading zeros are lost. A number
+ * becomes the shortest text that reads back as the same number, in the layout
+ * of JavaScript. Times keep their ticks.
  */
 #ifndef TW_JOBS_ENGINE_CONVERT_H
 #define TW_JOBS_ENGINE_CONVERT_H
@@ -28,15 +28,15 @@ enum convert_worth {
 
 /* The conversion of one type to another. */
 struct convert_way {
-    enum convert_worth worth; /* the worth for the worst value that can be
-                               * converted; single values may still be
-                               * CONVERT_IMPOSSIBLE */
+    enum convert_worth worth; /* the lowest worth that the conversion has for a
+                               * value that can be converted; other values may
+                               * be CONVERT_IMPOSSIBLE */
     const char *how;          /* description for people, without a verb: "ticks
                                * since 0001-01-01" */
 };
 
-/* convert_way: returns the conversion from one type to another, which is
- * static. */
+/* convert_way: returns how values of type `from` are converted to type `to`.
+ * The result is static. */
 const struct convert_way *convert_way(enum edm_type from, enum edm_type to);
 
 /*
@@ -54,10 +54,11 @@ enum convert_worth convert_property(const struct property *from,
     struct err *err);
 
 /*
- * convert_text: make a property of that name and type from text, which is a
- * value of the configuration or the result of a template. Converts as from an
- * Edm.String, but also refuses a lossy conversion. The name is borrowed, the
- * value lives in arena. TW_INVALID: err says why, without the text.
+ * convert_text: make a property with the name `name` and the given type from
+ * text, which is a value of the configuration or the result of a template.
+ * Converts text like the value of an Edm.String, but also refuses a lossy
+ * conversion. The name is borrowed, the value lives in arena. TW_INVALID: err
+ * says why, without the text.
  */
 TW_MUST_USE enum tw_err convert_text(struct slice name, struct slice text,
     enum edm_type to, struct arena *arena, struct property *ret,

@@ -2,7 +2,8 @@
 /*
  * Digests of entities.
  *
- * The digested bytes of an entity; numbers are little-endian:
+ * The digest of an entity is computed from these bytes; numbers are
+ * little-endian:
  *
  *   PartitionKey, RowKey      each key as a piece
  *   each property, by name    the name as a piece; one byte for the type, one

@@ -144,7 +144,8 @@ static enum tw_err evaluate_row_key(
     return TW_OK;
 }
 
-/* Timestamp is a field of struct entity and not in the list of properties. */
+/* Reads Timestamp, which is a field of struct entity and not in the list of
+ * properties. */
 static enum tw_err evaluate_timestamp(
     const struct expression *expression, struct scene *scene, struct value *ret)
 {
@@ -274,7 +275,8 @@ struct comparison {
     bool less, equal, more;
 };
 
-/* Longer signs first, because the parser takes the first one that fits. */
+/* Longer signs come first, because the parser takes the first sign that
+ * fits. */
 static const struct comparison comparisons[] = {
     {"==", false, true, false},
     {"!=", true, false, true},
@@ -284,7 +286,8 @@ static const struct comparison comparisons[] = {
     {">", false, false, true},
 };
 
-/* A long double represents every integer of 64 bits; a double does not. */
+/* Returns a number as a long double, which represents every integer of 64 bits;
+ * a double does not. */
 static long double number_of(const struct value *value)
 {
     return value->kind == VALUE_DOUBLE ? (long double)value->real
@@ -520,8 +523,8 @@ static const char *apply_replace(
     return wrong;
 }
 
-/* hash(value, n): the first 8 bytes of the value's SHA-256, read as a
- * big-endian unsigned number, modulo n. */
+/* Implements hash(value, n): the first 8 bytes of the value's SHA-256, read as
+ * a big-endian unsigned number, modulo n. */
 static const char *apply_hash(
     const struct value *args, struct arena *arena, struct value *ret)
 {
@@ -586,7 +589,7 @@ static enum tw_err evaluate_function(
     return TW_OK;
 }
 
-/* if(condition, a, b): only the operand that the condition chooses is
+/* Evaluates if(condition, a, b): only the operand that the condition chooses is
  * evaluated. */
 static enum tw_err evaluate_if(
     const struct expression *expression, struct scene *scene, struct value *ret)

@@ -54,13 +54,15 @@ struct expression_reader {
     const struct template_scope *scope;
     struct arena *arena;
     struct problems *problems;
-    struct slice *properties; /* names of properties found so far, without
-                               * PartitionKey and RowKey; in arena */
+    struct slice *properties; /* names of the properties found so far, without
+                               * PartitionKey and RowKey; the array is in
+                               * arena */
     size_t property_count;
     bool reads_entity;    /* a property or a key was found */
-    bool reads_key[2];    /* PartitionKey, RowKey was found */
-    bool *reads_args;     /* by argument: it was found; in arena, NULL: none
-                           * was */
+    bool reads_key[2];    /* [0]: PartitionKey was found; [1]: RowKey was
+                             found */
+    bool *reads_args;     /* reads_args[i]: argument i was found. The array is
+                           * in arena; NULL: no argument was found */
     unsigned depth, size; /* nesting depth and number of nodes of the expression
                            * that is being parsed */
 };

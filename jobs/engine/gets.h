@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads several entities, scattered over a table, by point reads at the same
- * time. */
+/* Reads several entities, which may be anywhere in a table, by concurrent point
+ * reads. */
 #ifndef TW_JOBS_ENGINE_GETS_H
 #define TW_JOBS_ENGINE_GETS_H
 
@@ -10,7 +10,7 @@
 #include "worker/base/err.h"
 #include "worker/store/request_pool.h"
 
-/* The largest number of reads at the same time. */
+/* Maximum number of concurrent reads. */
 #define GETS_MAX 16
 
 struct get {

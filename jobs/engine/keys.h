@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The keys of an entity as a JSON list, ["PartitionKey","RowKey"], as used in
- * checkpoints, in provenance and in reports of differences. */
+ * checkpoints, in TablewardSource and in reports of differences. */
 #ifndef TW_JOBS_ENGINE_KEYS_H
 #define TW_JOBS_ENGINE_KEYS_H
 

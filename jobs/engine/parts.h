@@ -17,15 +17,16 @@
 #define PARTS_MAX 3
 #define PARTS_SAMPLE_KEYS 64
 
-/* A sample of PartitionKeys, with the key of one in `every` entities. A sample
- * whose members are all zero is empty. parts_sample_clear() frees the keys. */
+/* A sample of PartitionKeys: one entity in `every` gives its PartitionKey. A
+ * sample whose members are all zero is empty. parts_sample_clear() frees the
+ * keys. */
 struct parts_sample {
     struct slice keys[PARTS_SAMPLE_KEYS]; /* the texts are owned */
     size_t count;
-    size_t every, left; /* distance between two sampled keys, and distance to
-                         * the next one, in entities */
-    size_t bytes;       /* memory of the last sampled entity, as an estimate for
-                         * all */
+    size_t every, left; /* every: one entity in `every` is sampled; left: number
+                         * of entities until the next one is sampled */
+    size_t bytes;       /* memory of the last sampled entity, used as an
+                         * estimate for every entity */
 };
 void parts_sample_add(struct parts_sample *sample, const struct entity *entity);
 void parts_sample_clear(struct parts_sample *sample);

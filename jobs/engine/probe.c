@@ -55,7 +55,8 @@ static enum tw_err find(struct run *run, struct store *store,
     return outcome == TW_NOT_FOUND ? TW_OK : outcome;
 }
 
-/* If the delete fails, the probe's entity, without properties, remains. */
+/* Deletes the probe's entity. If the delete fails, the entity, which has no
+ * properties, remains. */
 static void take_away(
     struct run *run, struct store *store, const char *row_key, const char *etag)
 {

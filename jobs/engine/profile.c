@@ -454,7 +454,8 @@ static void add_versions_text(const struct profile *profile, struct buf *to)
     mem_free(list);
 }
 
-/* Keys are printed whole, so that the entity can be read with them. */
+/* Adds the keys and the size of the largest entity. Keys are printed whole, so
+ * that the entity can be read with them. */
 static void add_largest_text(const struct largest *largest, struct buf *to)
 {
     buf_add_format(to, "largest:  %zu bytes, PartitionKey '", largest->bytes);

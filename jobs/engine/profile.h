@@ -17,7 +17,7 @@
 #include "worker/store/entity.h"
 
 /* The largest number of property names, and of versions, in a profile. A table
- * with more of them has no schema that could be reported. */
+ * with more property names or versions has no schema that could be reported. */
 #define PROFILE_MAX_PROPERTIES 100000
 #define PROFILE_MAX_VERSIONS 1000
 

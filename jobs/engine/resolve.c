@@ -32,9 +32,9 @@
 /* The number of refusals of one batch that are handled by a single get each. */
 #define SINGLES_MAX 3
 
-/* Maximum number of pages of a range that are read. What these pages do not
- * show is read by gets: the refused entry or, if the response names none, each
- * entry that was not found. */
+/* Maximum number of pages of a range that are read. Entities that are not on
+ * these pages are read by gets: the entity of the refused entry or, if the
+ * response names no entry, of each entry that was not found. */
 #define RANGE_PAGES_MAX 4
 
 /* Estimated memory of one entity while it is read, in bytes, for the request
@@ -388,9 +388,9 @@ static size_t named_of(const struct batch_buffer *batch_buffer)
                : batch_buffer->count;
 }
 
-/* The service has refused the insert at `named`, because its entity exists. Was
- * the batch probably sent before, so that the entities of all its inserts
- * exist? */
+/* Was the batch probably sent before, so that the entities of all its inserts
+ * exist? Call if the service has refused the insert at `named`, because its
+ * entity exists. */
 static bool is_sent_again(const struct batch_buffer *batch_buffer, size_t named)
 {
     return named == 0 && batch_buffer->count > 1 &&

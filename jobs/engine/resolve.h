@@ -18,7 +18,7 @@ struct run;
 
 /*
  * resolve_begin: request the first re-read for batch_buffer (borrowed). Call
- * after the batch ended with TW_CONFLICT, TW_NOT_FOUND or TW_UNKNOWN. Never
+ * after the batch has ended with TW_CONFLICT, TW_NOT_FOUND or TW_UNKNOWN. Never
  * blocks. The caller owns the result and frees it with resolve_end() or
  * resolve_free().
  */

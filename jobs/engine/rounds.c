@@ -100,8 +100,8 @@ enum tw_err rounds_begin(struct rounds *rounds, struct run *run,
         rounds->full_ticks = now_ticks;
     rounds->found = 0;
     rounds->spent_ms = 0;
-    atomic_fetch_add(&run->rounds, 1); /* counted once per round, not in each
-                                        * attempt */
+    atomic_fetch_add(&run->rounds, 1); /* a round is counted once, not in each
+                                        * of its attempts */
     return TW_OK;
 }
 

@@ -22,7 +22,7 @@
  *
  * A kind calls rounds_begin(), reads what rounds->full and rounds->since_ticks
  * specify, adds the number of repaired differences to rounds->found, and calls
- * rounds_end(). If an attempt ends between the two, it saves rounds in its
+ * rounds_end(). If an attempt ends before rounds_end(), it saves rounds in its
  * checkpoint (rounds_write(), rounds_read()), and the next attempt continues
  * the same round. A2 and A3 below are rules of jobs/GUIDE.md.
  */
@@ -73,8 +73,8 @@ struct rounds {
 
     int64_t attempt_ms; /* platform_boot_ms() when this attempt began the round;
                          * not saved */
-    int64_t first_ms;   /* the same of the attempt's first round; 0: it has not
-                         * begun. Not saved */
+    int64_t first_ms;   /* platform_boot_ms() when this attempt began its first
+                         * round; 0: it has not begun a round. Not saved */
     const struct store *store; /* the store of the sources; borrowed, not
                                 * saved */
 };
@@ -87,17 +87,17 @@ enum rounds_next {
 };
 
 /*
- * rounds_begin: begin a new round, or continue the current one. A new round
- * reads the clock of store, which has the sources (one request, for an entity
- * of table that does not exist), and is counted in run->rounds.
+ * rounds_begin: begin a new round, or continue the current one. A new round is
+ * counted in run->rounds, and reads the clock of store, which has the sources:
+ * it requests an entity of `table` that does not exist.
  */
 TW_MUST_USE enum tw_err rounds_begin(struct rounds *rounds, struct run *run,
     struct store *store, const char *table, struct err *err);
 
 /*
- * rounds_end: end the round. Call when everything is read and every repair is
- * stored. behind is the number of entities that were repaired by the round and
- * have changed again since (A2). Sets run->behind to it, and
+ * rounds_end: end the round. Call when all entities are read and all repairs
+ * are stored. behind is the number of entities that were repaired by the round
+ * and have changed again since (A2). Sets run->behind to it, and
  * run->caught_up_ticks to the service's clock when the round began, less 5 s.
  */
 enum rounds_next rounds_end(

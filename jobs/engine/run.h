@@ -54,8 +54,8 @@ struct run_counts {
     _Atomic int64_t read, written, deleted, skipped, failed;
 };
 
-/* What an operator has requested as `finish` of a following run: a run with
- * `follow: true`, which makes round after round until `finish`. */
+/* What an operator has requested by `finish`. A following run (`follow: true`)
+ * makes round after round until `finish`. */
 enum run_finish {
     RUN_NOT_FINISHING,
     RUN_FINISHING,     /* the run repeats rounds until nothing is behind, then
@@ -69,7 +69,8 @@ enum run_waits_for {
     RUN_WAITS_FOR_SETTLE, /* a cascade waits for its verification pass or for a
                            * late insert */
     RUN_WAITS_FOR_ROUND,  /* a following run waits for its next round */
-    RUN_WAITS_FOR_TURN,   /* another run is at work there; err says which */
+    RUN_WAITS_FOR_TURN,   /* another run works on the same tables or the same
+                             parent; err says which run */
 };
 
 /* An entity that the run cannot process. All borrowed. */
@@ -136,11 +137,11 @@ struct run {
     int64_t requested_ticks; /* RequestedAt of the ledger */
     bool queued;             /* the run has a message; false: `tableward run` */
     int32_t epoch;
-    bool previous_owner_crashed; /* an attempt did not release its lease, or its
-                                  * checkpoint is not used, and no attempt has
-                                  * made progress since */
-    struct slice checkpoint;     /* last saved checkpoint, JSON, of a job with
-                                  * the present hash; empty: none */
+    bool previous_owner_crashed; /* an attempt ended without releasing its
+                                  * lease, or its checkpoint is not used; since
+                                  * then no attempt has made progress */
+    struct slice checkpoint;     /* last checkpoint that was saved (JSON) for
+                                  * the present hash of the job; empty: none */
     struct slice phase;          /* phase that callbacks->phase() stored last,
                                   * or empty */
     const char *archive_folder;  /* folder that a relative path of `archive:`
@@ -153,8 +154,8 @@ struct run {
 
     _Atomic int32_t rounds; /* rounds begun since the run began (Rounds) */
 
-    /* Ledger properties of a table job (jobs/engine/rounds.h) and of a
-     * cascade. */
+    /* Ledger properties of a cascade and of the jobs that make rounds
+     * (jobs/engine/rounds.h). */
     _Atomic int64_t behind;          /* the ledger's Behind: number of entities
                                         that have changed since the run handled
                                         them (rule A2); -1: not known yet */
@@ -167,8 +168,8 @@ struct run {
     /*
      * A kind stores entities of its own beside the ledger (intents of a move,
      * digests of an upgrade's steps), in partitions of ledger_table whose
-     * PartitionKey begins with '!'. Requests for these partitions are made
-     * through request_pool.
+     * PartitionKey begins with '!'. request_pool makes the requests for these
+     * partitions too.
      */
     struct store *ledger;     /* borrowed */
     const char *ledger_table; /* "TablewardRuns" */
@@ -195,8 +196,9 @@ struct run {
                            close the job, which then accepts no more runs
                            (A5) */
 
-    int64_t resumes_ticks; /* when a RUN_WAITING run continues, by the clock of
-                            * run_wait()'s store; set by run_wait() */
+    int64_t resumes_ticks; /* set by run_wait(): when the RUN_WAITING run
+                            * continues, by the clock of the store that was
+                            * given to run_wait() */
     int64_t resumes_ms;    /* when the run continues, by platform_boot_ms(); 0:
                               resumes_ticks decides, which is then a time of
                               the ledger's clock */
@@ -218,15 +220,15 @@ struct run {
 /* run_stopping: calls callbacks->stopping. */
 bool run_stopping(struct run *run);
 
-/* run_log: returns how log_run_info() and its like name the run; borrowed for
- * the run's life. */
+/* run_log: returns how the functions log_run_info() etc. name the run; borrowed
+ * for the life of the run. */
 const struct log_run *run_log(const struct run *run);
 
 /*
- * run_wait: let the run wait until the clock of store, now at now_ticks,
- * reaches until_ticks. Call before the attempt ends as RUN_WAITING. If store is
- * not the ledger's, resumes_ms is set too, because the ledger's clock may
- * differ from that of store by hours.
+ * run_wait: let the run wait until the clock of store, which shows now_ticks
+ * now, reaches until_ticks. Call before the attempt ends as RUN_WAITING. If
+ * store is not the ledger's, resumes_ms is set too, because the ledger's clock
+ * may differ from that of store by hours.
  */
 void run_wait(struct run *run, const struct store *store, int64_t now_ticks,
     int64_t until_ticks);

@@ -129,7 +129,7 @@ static bool is_before(struct slice a, struct slice b)
     return slice_compare(a, b) < 0 && text_utf16_compare(a, b) < 0;
 }
 
-/* *ret becomes range without all keys up to `after`. False: no keys remain. */
+/* Sets *ret to range without all keys up to `after`. False: no keys remain. */
 static bool range_after(
     const struct key_range *range, struct slice after, struct key_range *ret)
 {
@@ -391,7 +391,7 @@ static void ask_smaller(struct scan *scan)
 
     scan->careful = true;
     scan->settled = false;
-    if (scan->top >= asked) /* otherwise `top` has fallen since the page was
+    if (scan->top >= asked) /* otherwise `top` has fallen since this page was
                                requested */
         scan->top = asked > TOP_FALL ? asked / TOP_FALL : 1;
     scan->mean_bytes = 0;
@@ -429,9 +429,10 @@ static enum tw_err fail(struct scan *scan, enum tw_err outcome, struct err *err)
         scan->first->task.last.err.text);
 }
 
-/* While a store does not respond, the request pool keeps one request waiting
- * for the store and gives up all others. If an early request may have been
- * given up for that reason, the scan requests the page again. */
+/* May an early request have been given up because the store did not respond?
+ * While a store does not respond, the request pool keeps one request waiting
+ * for the store and gives up all others. The scan then requests the page
+ * again. */
 static bool is_worth_another(const struct asking *asking)
 {
     return asking->beside && (asking->task.outcome == TW_BUSY ||

@@ -45,12 +45,15 @@ struct scan_spec {
     struct run *run;  /* borrowed. The scan calls run_stopping() between empty
                        * pages, because a filter may match nothing in a thousand
                        * pages. NULL: the scan is never stopped */
-    bool tells_share; /* scan_next() sets run->share (share.h), which then must
-                       * be the share of this scan, and of done_before */
-    int *share; /* tells_share: set instead of run->share; NULL: run->share.
-                 * Borrowed until scan_close() */
-    int64_t done_before; /* tells_share: number of entities that the run has
-                          * handled before this scan, outside its range */
+    bool tells_share; /* scan_next() sets run->share (share.h) to the share of
+                       * the entities in this scan and in done_before that is
+                       * done */
+    int *share;       /* if tells_share is true, this share is set instead of
+                       * run->share; NULL: run->share is set. Borrowed until
+                       * scan_close() */
+    int64_t done_before; /* used if tells_share is true: number of entities
+                          * outside the range of this scan that the run has
+                          * handled before it */
 };
 
 /*
@@ -62,9 +65,9 @@ struct scan *scan_open(
 
 /*
  * scan_next: *ret becomes the next page that has entities, borrowed until the
- * next call, or NULL at the end of the scan. Any outcome but TW_OK is the
- * request pool's final one; the scan can then only be closed. TW_NOT_FOUND: the
- * table does not exist. TW_STOPPED also if run_stopping(spec->run) is true.
+ * next call, or NULL at the end of the scan. Any outcome but TW_OK is the final
+ * outcome of the request pool; then the scan can only be closed. TW_NOT_FOUND:
+ * the table does not exist. TW_STOPPED also if run_stopping(spec->run) is true.
  */
 TW_MUST_USE enum tw_err scan_next(
     struct scan *scan, const struct page **ret, struct err *err);
@@ -87,9 +90,9 @@ size_t scan_bytes(const struct scan *scan);
  * is requested. */
 bool scan_has_come(const struct scan *scan);
 
-/* scan_note_share: the caller has worked on entity, of the page that
- * scan_next() returned last, and on all entities before it. Sets the share as
- * scan_next() does, if spec.tells_share is true. */
+/* scan_note_share: record that the caller has worked on entity, which belongs
+ * to the page that scan_next() returned last, and on all entities before it. If
+ * spec.tells_share is true, sets the share as scan_next() does. */
 void scan_note_share(struct scan *scan, const struct entity *entity);
 
 /* scan_pages: returns the number of pages received so far, empty ones included.

@@ -67,9 +67,9 @@ static const struct template *load_key(const struct yaml_node *node,
     return template_compile(text, template_mark(node), scope, arena, problems);
 }
 
-/* An empty filter is refused, because it may be empty only because of an
- * environment variable that is empty. If a variable is not set, the filter's
- * text is not known yet, and this check is skipped. */
+/* Compile the filter. An empty filter is refused, because it may be empty only
+ * because of an environment variable that is empty. If a variable is not set,
+ * the filter's text is not known yet, and this check is skipped. */
 static const struct template *load_filter(const struct yaml_node *node,
     const struct template_scope *scope, struct arena *arena, const char **unset,
     struct problems *problems)

@@ -95,8 +95,8 @@ bool selector_load(const struct selector_nodes *nodes,
 bool selector_is_empty(const struct selector *selector);
 
 /*
- * selector_reads_entity: does a template of selector read a key or property of
- * the parent entity?
+ * selector_reads_entity: does a template of selector read a key or a property
+ * of the parent entity?
  */
 bool selector_reads_entity(const struct selector *selector);
 
@@ -105,10 +105,10 @@ bool selector_reads_entity(const struct selector *selector);
 bool selector_equal(const struct selector *a, const struct selector *b);
 
 /*
- * selector_stays_with: suppose that `one` selects an entity under a parent P,
- * and that selector selects the same entity under some parent. Does selector
- * then select that entity under P too? True if each template of selector is the
- * same as in `one`, or reads nothing of the parent.
+ * selector_stays_with: is the following certain? If `one` selects an entity
+ * under a parent P, and selector selects the same entity under some parent,
+ * then selector also selects the entity under P. True if each template of
+ * selector is the same as in `one`, or reads nothing of the parent.
  */
 bool selector_stays_with(
     const struct selector *selector, const struct selector *one);
@@ -124,8 +124,8 @@ enum selector_growth {
 };
 
 /* selector_growth: compare the length of a key of every selected entity with
- * the length of the parent's key. first says which key: SELECTOR_PARTITION_KEY
- * or SELECTOR_ROW_KEY. */
+ * the length of the parent's key. `first` says which of the two keys:
+ * SELECTOR_PARTITION_KEY or SELECTOR_ROW_KEY. */
 enum selector_growth selector_growth(
     const struct selector *selector, enum selector_key first);
 
@@ -136,19 +136,19 @@ bool selector_disjoint(const struct selector *a, const struct selector *b);
 
 /*
  * selector_property_is: does the filter require that a property or key of each
- * selected entity is equal to an argument, as Channel eq '{channel}' does? arg
- * is the index of the argument. If arg is -1, the comparison must be with
- * `read` instead, the name of a property or key whose value the selector's
- * templates use, as Channel eq '{Name}' uses Name.
- * Comparisons within `or` or `not` do not count. True: *ret_property is the
- * name of the property, or PartitionKey or RowKey.
+ * selected entity is equal to an argument, as the filter Channel eq '{channel}'
+ * does? arg is the index of the argument. If arg is -1, the comparison must be
+ * with `read` instead, the name of a property or key whose value the selector's
+ * templates use, as the filter Channel eq '{Name}' uses Name. Comparisons
+ * within `or` or `not` do not count. True: *ret_property is the name of the
+ * property, or PartitionKey or RowKey.
  */
 bool selector_property_is(const struct selector *selector, int arg,
     struct slice read, struct slice *ret_property);
 
-/* selector_explain: add the texts of the templates for people, joined by "and",
- * the filter as it is written: `PartitionKey is "x" and N eq 1`. Adds nothing
- * for an empty selector. */
+/* selector_explain: append, for people, the texts of the templates and the
+ * filter (as it is written), joined by "and": `PartitionKey is "x" and N eq 1`.
+ * Adds nothing for an empty selector. */
 void selector_explain(const struct selector *selector, struct buf *to);
 
 /* selector_properties: call each(ctx, name) for each property of the parent
@@ -162,9 +162,9 @@ struct selection {
     struct slice keys[SELECTOR_KEYS];
     struct slice filter_text;
     const struct filter *filter;
-    const char *empty_prefix; /* configuration key of a prefix, a `from` or a
-                               * filter that rendered as an empty text and so
-                               * would select everything; or NULL */
+    const char *empty_prefix; /* configuration key of a prefix, `from` or filter
+                               * that rendered as an empty text, and so would
+                               * select everything; NULL: there is none */
 };
 
 /*
@@ -183,7 +183,8 @@ TW_MUST_USE enum tw_err selection_of_run(const struct selector *selector,
     const struct run_args *args, struct arena *arena, struct selection *ret,
     struct err *err);
 
-/* selector_accept: returns the outcome that selection_of_run() would have. */
+/* selector_accept: check the arguments of a run as selection_of_run() would do,
+ * and return the same outcome. */
 TW_MUST_USE enum tw_err selector_accept(const struct selector *selector,
     const struct run_args *args, struct err *err);
 
@@ -207,8 +208,8 @@ void selection_spec(const struct selection *selection, bool whole,
 
 /*
  * selection_spec_sure: fill spec as selection_spec() does for whole entities,
- * but with the filter only if all stores evaluate it alike (filter_is_plain).
- * So no entity that selection_matches() accepts is left out.
+ * but set the filter only if all stores evaluate it alike (filter_is_plain). So
+ * the scan leaves out no entity that selection_matches() accepts.
  */
 void selection_spec_sure(const struct selection *selection, struct arena *arena,
     struct scan_spec *spec);

@@ -13,9 +13,9 @@
 #include "worker/base/platform.h"
 #include "worker/store/store.h"
 
-/* The characters that the search tries in a key. If the last key has others,
- * the search may end at an earlier key; the share is then too high, and is
- * limited to 999. */
+/* The characters that the search tries in a key. If the last key has other
+ * characters, the search may end at an earlier key; the share is then too high,
+ * and is limited to 999. */
 #define CHAR_FIRST 0x20
 #define CHAR_LAST 0x7e
 /* Number of characters of a key that are compared, beginning where the first

@@ -49,9 +49,10 @@
  * bytes, beginning with the largest partitions. The smaller this share is, the
  * fuller are the batches. With a small share, the partitions that are handed
  * over have about twice as many operations as the average partition, because
- * the sorter has partitions of all sizes up to theirs. With a half, they would
- * have only 1.5 times as many. A small share also means that fewer batches are
- * under way at once, but that the partitions are listed more often.
+ * partitions of all smaller sizes remain in the sorter. With a share of one
+ * half, they would have only 1.5 times as many. A small share also means that
+ * fewer batches are under way at once, but that the partitions are listed more
+ * often.
  */
 #define ROOM_PART 8
 

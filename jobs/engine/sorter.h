@@ -20,8 +20,8 @@
 #define SORTER_MAX_OPERATIONS 8192
 #define SORTER_MAX_BYTES (2 * 1024 * 1024)
 
-/* An operation is old, and handed over by the next sorter_make_room(), once
- * this many operations have been added after it. */
+/* An operation is old once this number of operations have been added after it.
+ * The next sorter_make_room() hands an old operation over. */
 #define SORTER_MAX_AGE (2 * SORTER_MAX_OPERATIONS)
 
 struct sorter;
@@ -44,17 +44,17 @@ void sorter_add(struct sorter *sorter, const struct batch_item *item);
 bool sorter_is_full(const struct sorter *sorter);
 size_t sorter_count(const struct sorter *sorter);
 
-/* sorter_added: returns how many operations were added so far. sorter_oldest:
- * returns how many operations were added before the oldest one in the sorter;
- * all of these have been handed over. */
+/* sorter_added: returns the number of operations added so far. sorter_oldest:
+ * returns the number of operations that were added before the oldest operation
+ * in the sorter; all of these have been handed over. */
 uint64_t sorter_added(const struct sorter *sorter);
 uint64_t sorter_oldest(const struct sorter *sorter);
 
 /*
  * sorter_flush: hand all operations to the batch writer, sorted (operations on
  * one entity in the order in which they were added). The sorter is then empty.
- * If the batch writer takes no more operations, its outcome is returned, and
- * the remaining operations are dropped.
+ * If the batch writer refuses an operation, its outcome is returned, and the
+ * remaining operations are dropped.
  *
  * sorter_make_room: hand over at least an eighth of the operations in the same
  * way, beginning with the partitions that have the most operations, in full

@@ -17,7 +17,7 @@
 
 #define MAX_WIDTH 64
 
-/* At most so much of a filter is shown at a mistake. */
+/* Maximum number of bytes of a filter that are shown at a mistake. */
 #define SHOWN_MAX_BYTES ((size_t)64)
 
 struct piece {
@@ -385,9 +385,9 @@ static const struct expression *lone_expression(
     return NULL;
 }
 
-/* The filter was parsed with sample values in place of the template's
- * expressions, and has the comparison `from`. Store it as an equality of the
- * template. */
+/* Store the comparison `from` as an equality of the template. The filter that
+ * has this comparison was parsed with sample values in place of the template's
+ * expressions. */
 static void keep_equality(struct template *template, struct arena *arena,
     const struct sample *sample, const struct filter_equality *from)
 {

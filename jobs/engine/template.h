@@ -55,12 +55,13 @@ const struct template *template_compile(struct slice text, struct mark mark,
     struct problems *problems);
 
 /*
- * template_compile_filter: compile an OData filter. '...{x}...' within quotes
- * renders as one quoted literal, its quotes doubled; a bare {x} must render as
- * a number, true or false (an Int64 gets its L, a Double its point). The syntax
- * of the filter is checked here, with sample values, and again at each
- * rendering, with the real values, because a value may be invalid at its
- * position, as in datetime'{x}'.
+ * template_compile_filter: compile an OData filter. A text in quotes with {x}
+ * in it, '...{x}...', renders as one quoted literal, and quotes in the value of
+ * x are doubled. A bare {x} must render as a number, true or false (L is
+ * appended to an Int64, and a Double gets a decimal point). The syntax of the
+ * filter is checked here, with sample values, and again at each rendering, with
+ * the real values, because a value may be invalid at its position, as in
+ * datetime'{x}'.
  */
 const struct template *template_compile_filter(struct slice text,
     struct mark mark, const struct template_scope *scope, struct arena *arena,
@@ -101,7 +102,7 @@ bool template_reads_key(const struct template *template, bool row_key);
 /* template_reads_arg: does the template read the argument with this index? */
 bool template_reads_arg(const struct template *template, size_t arg);
 
-/* template_values: returns the number of {..}. */
+/* template_values: returns the number of {..} in the template. */
 size_t template_values(const struct template *template);
 
 /* template_source: returns the text that the template was compiled from. */
@@ -131,8 +132,8 @@ int template_leading_arg(
 
 /* template_lone_property: returns the name if the template is exactly one
  * {property} or key of the entity, else an empty slice.
- * template_leading_property: the same for such a template with literal text
- * (*ret_rest) after it. */
+ * template_leading_property: as template_lone_property, but for a template that
+ * has literal text (*ret_rest) after the {property}. */
 struct slice template_lone_property(const struct template *template);
 struct slice template_leading_property(
     const struct template *template, struct slice *ret_rest);
@@ -142,8 +143,8 @@ struct slice template_leading_property(
 struct template_equality {
     struct slice property; /* name of the property, as it is written in the
                               filter */
-    bool is_constant;      /* there is no {..} between the quotes: the property
-                            * is `text` */
+    bool is_constant;      /* there is no {..} between the quotes; the property
+                            * must equal `text` */
     struct slice text;
     int arg;           /* index of the argument, if the text between the
                         * quotes is one {argument}; else -1 */
@@ -152,17 +153,16 @@ struct template_equality {
                           reads; else empty */
 };
 
-/* template_equalities: returns all such comparisons of a template that was
- * compiled with template_compile_filter(). A comparison within `or` or `not` is
- * not one of them.
- */
+/* template_equalities: returns all comparisons of this sort in a template that
+ * was compiled with template_compile_filter(). A comparison within `or` or
+ * `not` is not included. */
 const struct template_equality *template_equalities(
     const struct template *template, size_t *ret_count);
 
 /*
  * template_filter: returns the filter of a template that was compiled with
- * template_compile_filter(). A sample value is in place of each {..}, so that
- * the constants of its comparisons are valid only if template_is_constant().
+ * template_compile_filter(). In this filter a sample value replaces each {..},
+ * so the constants of its comparisons are valid only if template_is_constant().
  * Lives as long as the template.
  */
 const struct filter *template_filter(const struct template *template);

@@ -54,8 +54,8 @@ void carry_complain(struct mover *m, const struct keys *keys, struct slice etag,
 /* A request for keys that no entity has. Its response has the service's clock
  * and shows whether the table exists. */
 struct clock_task {
-    struct pool_request task; /* first member: send_clock() casts to
-                                 clock_task */
+    struct pool_request task; /* must be the first member: send_clock() casts a
+                                 pointer to it to clock_task */
     const char *table;
     struct page page;
 };
@@ -135,7 +135,7 @@ bool carry_is_recent(const struct intent *intent, const struct found *found)
            found->ticks + CLOCK_MARGIN_TICKS >= intent->since_ticks;
 }
 
-/* The callback decide(): stores the current entity in the pair. settled() then
+/* Implements decide(): stores the current entity in the pair. settled() then
  * decides the state of the pair, because only settled() knows whether an
  * outcome was unknown. */
 static enum write_decision keep_found(void *context,
@@ -362,9 +362,9 @@ static enum tw_err send_deletes(
                             : outcome;
 }
 
-/* Every attempt stores `leaving` before it deletes, also after a takeover. If
- * another attempt has changed the intent, this write fails, and no source is
- * deleted (rule M3). */
+/* Stores `leaving` before the deletes, also after a takeover. If another
+ * attempt has changed the intent, this write fails, and no source is deleted
+ * (rule M3). */
 enum tw_err carry_leave(
     struct mover *m, struct carried *carried, struct err *err)
 {
@@ -445,8 +445,8 @@ static enum tw_err store_intent(
     return intent_store(intent, m->run, &m->late, &carried->load, err);
 }
 
-/* late_wait() ensures that no insert can arrive after the copies were read back
- * (rule A4). */
+/* Makes the steps of a load up to reading back the copies. late_wait() ensures
+ * that no insert can arrive after the copies were read back (rule A4). */
 static enum tw_err copy_all(
     struct mover *m, struct carried *carried, struct err *err)
 {

@@ -30,7 +30,7 @@ TW_MUST_USE enum tw_err carry_begin(
     struct mover *m, struct carried *carried, struct err *err);
 
 /* carry_finish: wait for the deletes of m->leaving (does nothing if it is
- * NULL), repair pairs whose source has changed or is absent, remove the intent
+ * NULL), repair pairs whose source has changed or is absent, remove the intent,
  * and save the checkpoint. */
 TW_MUST_USE enum tw_err carry_finish(struct mover *m, struct err *err);
 
@@ -43,8 +43,8 @@ TW_MUST_USE enum tw_err carry_leave(
  * flight, and empties the load. */
 void carry_end(struct carried *carried);
 
-/* carry_is_recent: is the Timestamp of the found entity at most 5 s before the
- * intent's Since (rule M2)? */
+/* carry_is_recent: is the Timestamp of the found entity later than the intent's
+ * Since, or at most 5 s earlier (rule M2)? */
 bool carry_is_recent(const struct intent *intent, const struct found *found);
 
 /*
@@ -60,7 +60,7 @@ TW_MUST_USE enum tw_err carry_make(const struct mover *m,
 bool carry_selects(const struct mover *m, const struct entity *entity);
 
 /* carry_complain: report a source that is not moved. Does nothing before the
- * last round, because every round finds such a source again. */
+ * last round, because later rounds find the source again. */
 void carry_complain(struct mover *m, const struct keys *keys, struct slice etag,
     const char *why);
 

@@ -198,8 +198,8 @@ static void note_difference(struct verifying *v, struct job_difference *found,
     found->count++;
 }
 
-/* The second pass skips sources written after the first pass began, because the
- * first pass may not have found such sources. */
+/* Verifies one source. The second pass skips sources written after the first
+ * pass began, because the first pass may not have found such sources. */
 static void verify_source(void *ctx, const struct entity *entity)
 {
     struct verifying *v = ctx;

@@ -5,8 +5,8 @@
  * its last delete. The next attempt takes over the intents of a crashed attempt
  * (takeover.h).
  *
- * An intent is a row for each chunk of its list of pairs; one batch writes all
- * rows. The RowKey of a row is HASH-SLOT-CHUNK: HASH of the source table's
+ * An intent has one row for each chunk of its list of pairs; one batch writes
+ * all rows. The RowKey of a row is HASH-SLOT-CHUNK: HASH of the source table's
  * account and name; SLOT 0 or 1, for the two loads of an attempt. These keys
  * are fixed, so a second attempt that inserts the intent gets a 409 (rule M1).
  * The first row has the properties of the whole intent:
@@ -72,8 +72,8 @@ bool location_same(const struct location *a, const struct location *b);
 /*
  * location_may_be_same: are a and b the same table, or tables of the same name
  * in accounts with the same AccountName but different hosts? In the second case
- * they may be different tables, because two services may have accounts of the
- * same name. So the caller may use the result to choose the intents to take
+ * a and b may be different tables, because two services may have accounts of
+ * the same name. So the caller may use the result to choose the intents to take
  * over, but not to find an entity.
  */
 bool location_may_be_same(const struct location *a, const struct location *b);
@@ -115,11 +115,12 @@ TW_MUST_USE enum tw_err intent_remove(
     struct intent *intent, struct run *run, struct late *late, struct err *err);
 
 /*
- * intent_each: read all intents of the ledger and call `each` for one after
- * another. load is borrowed; during the call it has the pairs of the intent.
- * `each` may remove or change the intent; an outcome of `each` other than TW_OK
- * ends the reading and is returned. TW_INVALID: an intent is damaged, or a
- * newer version wrote the intent; err has the RowKey, and what to do.
+ * intent_each: read all intents of the ledger and call `each` for each of them,
+ * one after the other. load is borrowed; during the call it has the pairs of
+ * the intent. `each` may remove or change the intent; an outcome of `each`
+ * other than TW_OK ends the reading and is returned. TW_INVALID: an intent is
+ * damaged, or a newer version wrote the intent; err has the RowKey, and what to
+ * do.
  */
 TW_MUST_USE enum tw_err intent_each(struct run *run, struct load *load,
     enum tw_err (*each)(

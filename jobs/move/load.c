@@ -75,7 +75,8 @@ void move_load_clear(struct load *load)
     load->has_large = false;
 }
 
-/* A pair counts as two entities, because one is inserted and one is deleted. */
+/* Returns the maximum number of pairs. A pair counts as two entities, because
+ * one is inserted and one is deleted. */
 size_t move_load_limit(int64_t per_s)
 {
     int64_t pairs = (per_s + 1) / 2;
@@ -101,7 +102,8 @@ bool etag_copy(char to[ETAG_MAX], struct slice etag)
     return true;
 }
 
-/* FNV-1a; equal hashes are resolved by comparing keys. */
+/* Returns the first slot to search for these keys (FNV-1a). Keys with equal
+ * hashes are told apart by comparing them. */
 static size_t slot_of(struct slice partition_key, struct slice row_key)
 {
     uint64_t hash = UINT64_C(14695981039346656037);

@@ -33,14 +33,15 @@ enum pair_side { PAIR_SOURCE, PAIR_COPY };
 enum pair_state {
     PAIR_READ,    /* source was read; its copy must be inserted */
     PAIR_COPIED,  /* copy is the run's own (M2) or accepted (M9) */
-    PAIR_LEFT,    /* pair is given up; `why` has the reason to report, or is
+    PAIR_LEFT,    /* the pair is given up; `why` has the reason to report, or is
                      NULL */
     PAIR_CHANGED, /* a 412 (in a takeover: a read) has shown that the source
                      has another ETag now */
     PAIR_ABSENT,  /* a 404 (in a takeover: a read) has shown that the source
                      does not exist */
     PAIR_DONE,    /* source is deleted */
-    PAIR_ANY,     /* argument of move_load_sort(): pairs in any state */
+    PAIR_ANY,     /* used only as an argument of move_load_sort(): pairs in any
+                     state */
 };
 
 /* The entity that a read found at the keys of one side. */
@@ -86,7 +87,7 @@ struct load {
     bool has_large;      /* one copy has at least LARGE_COPY_BYTES (load.c) */
     size_t listed_bytes; /* upper bound of the size of the intent's list of
                             pairs */
-    struct pair *pairs;  /* array of LOAD_MAX_PAIRS pairs, owned */
+    struct pair *pairs;  /* array with room for LOAD_MAX_PAIRS pairs, owned */
     struct pair **order; /* result of move_load_sort(), owned */
     size_t count;
     uint16_t slots[LOAD_SLOTS]; /* hash table by destination key: index of a
@@ -102,10 +103,9 @@ void move_load_clear(struct load *load);
 void move_load_drop_bodies(struct load *load);
 
 /* move_load_limit: returns the maximum number of pairs of a load under
- * max_entities_per_second (per_s; 0: no limit). A load then takes about a
- * second, because a move that is to be paused or cancelled first completes two
- * loads.
- */
+ * max_entities_per_second (per_s; 0: no limit). Under such a limit a load takes
+ * about a second, because a move completes up to two loads before it is paused
+ * or cancelled. */
 size_t move_load_limit(int64_t per_s);
 
 /* move_load_is_full: has the load reached a limit of pairs (move_load_limit()),
@@ -116,15 +116,15 @@ bool move_load_is_full(const struct load *load, size_t limit);
 struct pair *move_load_find(
     const struct load *load, struct slice partition_key, struct slice row_key);
 
-/* move_load_add: add a pair. Call if move_load_find() finds no pair with the
- * keys copy_keys at the destination. copy must live in load->bodies, and is
- * NULL for a pair read from an intent. */
+/* move_load_add: add a pair. Call only if move_load_find() finds no pair with
+ * the destination keys copy_keys. copy must live in load->bodies, and is NULL
+ * for a pair read from an intent. */
 struct pair *move_load_add(struct load *load, const struct keys *source,
     struct slice source_etag, const struct keys *copy_keys,
     const struct entity *copy);
 
-/* move_load_sort: set load->order to the pairs in this state, sorted by the
- * keys of this side. Returns the number of pairs in load->order. */
+/* move_load_sort: set load->order to the pairs in state `state`, sorted by
+ * their keys on side `side`. Returns the number of pairs in load->order. */
 size_t move_load_sort(
     struct load *load, enum pair_state state, enum pair_side side);
 
@@ -132,15 +132,16 @@ size_t move_load_sort(
  * possible changes; any other fails an assertion. */
 void pair_set_state(struct pair *pair, enum pair_state state);
 
-/* move_load_count: returns the number of pairs in this state. */
+/* move_load_count: returns the number of pairs in state `state`. */
 size_t move_load_count(const struct load *load, enum pair_state state);
 
 /*
- * move_load_read: for each pair of load->order[0 .. count-1], read the
- * entity at the keys of this side into pair->found. Call after move_load_sort()
- * with this side. Sends one range request for up to 100 keys of a partition,
- * and more requests if other entities lie between these keys. Copies are read
- * whole and compared by digest; of sources only the keys are read.
+ * move_load_read: for each pair of load->order[0 .. count-1], read the entity
+ * at the pair's keys on side `side` into pair->found. Call after
+ * move_load_sort() with the same side. Sends one range request for up to 100
+ * keys of a partition, and more requests if other entities lie between these
+ * keys. Copies are read whole and compared by digest; of sources only the keys
+ * are read.
  */
 TW_MUST_USE enum tw_err move_load_read(struct load *load, size_t count,
     enum pair_side side, struct run *run, struct store *store,

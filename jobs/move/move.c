@@ -85,8 +85,8 @@ static struct pair *find_pair(const struct mover *m, const struct entity *copy)
     return pair;
 }
 
-/* Rule M1: reports the second of two sources with one destination key; the
- * second source is not moved. */
+/* Reports the second of two sources with one destination key. The second source
+ * is not moved (rule M1). */
 static void name_second(struct mover *m, const struct keys *source,
     const struct entity *copy, const struct pair *first)
 {
@@ -235,8 +235,9 @@ static enum tw_err read_pages(struct mover *m, struct scan *scan)
     return outcome;
 }
 
-/* A stopping run finishes the load whose deletes are in flight; the next
- * attempt moves sources that were only gathered (rule M8). */
+/* Makes one round. A stopping run finishes the load whose deletes are in
+ * flight; the next attempt moves the sources that were only gathered (rule
+ * M8). */
 static enum tw_err read_round(struct mover *m)
 {
     struct scan *scan =
@@ -375,7 +376,7 @@ static enum run_end end_of(struct mover *m, enum tw_err outcome)
         outcome == TW_TOO_LARGE)
         return fail(m);
     if (outcome != TW_OK) {
-        mover_save(m, NULL); /* saves whether a request may arrive late */
+        mover_save(m, NULL); /* also saves that a request may arrive late */
         return run_end_of(m->run, outcome);
     }
     if (failed > 0) {

@@ -74,10 +74,10 @@ struct mover {
     struct digest *known; /* owned; a hash table of 2 * KNOWN_MAX slots */
     size_t known_count;
 
-    /* Hashes of destination keys at which this attempt has stored or accepted a
-     * copy; of the keys that share a slot, only the newest. An equal entity at
-     * such a key is the copy of another source, however recent its Timestamp
-     * is. */
+    /* Hashes of the destination keys at which this attempt has stored or
+     * accepted a copy. If several keys have one slot, only the newest is
+     * remembered. An equal entity at such a key is the copy of another source,
+     * even if its Timestamp is recent. */
     uint32_t *filled; /* owned; array of FILLED_SLOTS */
 };
 
@@ -95,15 +95,15 @@ bool mover_knows(
     const struct mover *m, const struct keys *keys, struct slice etag);
 
 /* mover_fill: remember that a copy is at these keys of the destination.
- * mover_has_filled: are these keys remembered? Not if other keys have taken
- * their slot since. */
+ * mover_has_filled: are these keys remembered? Returns false if other keys have
+ * replaced them in their slot since. */
 void mover_fill(struct mover *m, const struct keys *keys);
 bool mover_has_filled(const struct mover *m, const struct keys *keys);
 
 /*
  * mover_name: report a pair that is not moved: both entities remain, or only
- * the copy, or it is unknown which of the two exist. Adds 1 to m->named, which
- * the checkpoint contains.
+ * the copy remains, or it is unknown which of the two exist. Adds 1 to
+ * m->named, which the checkpoint contains.
  */
 void mover_name(struct mover *m, const struct ends *ends, struct pair *pair);
 

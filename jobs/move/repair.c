@@ -121,7 +121,8 @@ static enum tw_err delete_side(
 
 /* ---- the copy ---- */
 
-/* Call if the source was deleted, or remains without a copy (source_stays). */
+/* Deletes the copy. Call if the source was deleted, or if the source remains
+ * without a copy (source_stays). */
 static enum tw_err delete_copy(struct repair *r, bool source_stays)
 {
     enum deleted deleted = DELETED;
@@ -149,7 +150,8 @@ static enum tw_err replace_copy(struct repair *r, const struct entity *copy)
 
         if (outcome != TW_OK && !unknown)
             return outcome == TW_NOT_FOUND ? TW_CONFLICT : outcome;
-        outcome = find_side(r, PAIR_COPY); /* compares the digests too */
+        outcome = find_side(r, PAIR_COPY); /* this call also compares the
+                                              digests */
         if (outcome != TW_OK)
             return outcome;
         if (unknown && found_has(pair, pair->etags[PAIR_COPY]))
@@ -264,9 +266,9 @@ static enum tw_err follow_source(struct repair *r)
     return again ? delete_copy(r, true) : TW_OK;
 }
 
-/* A copy may be written again only if its insert got the response 201 and never
- * had an unknown outcome. After a delete with an unknown outcome, only an
- * absent source is a certain result (rules M4, M5). */
+/* Repairs the pair. A copy may be written again only if its insert got the
+ * response 201 and never had an unknown outcome. After a delete with an unknown
+ * outcome, only an absent source is a certain result (rules M4, M5). */
 enum tw_err repair_pair(struct mover *m, struct carried *carried,
     struct pair *pair, struct err *err)
 {

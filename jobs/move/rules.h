@@ -29,7 +29,7 @@ struct move_rules {
     struct copying_target to;
     enum move_conflict on_conflict;
     bool disjoint;       /* no destination key can be a selected key, whatever
-                            properties the entities have */
+                            the properties of the entities are */
     const char *overlap; /* a sentence with both key ranges, for an error
                             message; set if !disjoint */
 };
@@ -42,8 +42,8 @@ struct move_rules {
 struct move_rules *move_rules_load(
     const struct yaml_node *node, struct job_loader *loader);
 
-/* move_rules_explain: print what the job reads and writes, in order, a line
- * each. */
+/* move_rules_explain: append a description of what the job reads and writes, in
+ * order, one line per step. */
 void move_rules_explain(const struct move_rules *rules, struct buf *to);
 
 /* The configuration keys of a move job and of its `from:`. */

@@ -44,8 +44,8 @@ static void compare_store(struct search *search, struct store *store)
 
 /* Compares store number i with the intent's store, and opens it first if no job
  * uses it. If the file of an embedded store does not exist, it is not the
- * intent's store, and the search continues. If it has the name that the intent
- * names (is_named), this counts as a failure instead. */
+ * intent's store, and the search continues. If this store is the one that the
+ * intent names (is_named), a missing file counts as a failure instead. */
 static void try_store(struct search *search, size_t i, bool is_named)
 {
     const struct job_stores *stores = search->m->stores;
@@ -98,7 +98,7 @@ static enum tw_err refuse_two(const struct search *search, struct err *err)
 }
 
 /* Fail, because only requests can show whether two hosts have the same tables.
- * If the wrong account were taken for that of the intent, entities that are
+ * If the wrong account were assumed to be that of the intent, entities that are
  * half moved would be given up. */
 static enum tw_err refuse_alike(const struct search *search, struct err *err)
 {
@@ -117,7 +117,8 @@ static enum tw_err refuse_alike(const struct search *search, struct err *err)
 
 /* Find the store with the account of the location. *ret becomes NULL if no
  * store of the configuration has this account. TW_BUSY: a store that may have
- * it cannot be opened; the run is then held until that store can be opened. */
+ * this account cannot be opened; the run is then held until that store can be
+ * opened. */
 static enum tw_err find_store(const struct mover *m,
     const struct location *location, struct store **ret, struct err *err)
 {
@@ -166,9 +167,9 @@ static bool shares_table(const struct mover *m, const struct intent *intent)
     return false;
 }
 
-/* *ret: has the run that stored the intent ended? An open run takes over its
- * own intent, if necessary after it was held until the former configuration was
- * restored. */
+/* Set *ret to whether the run that stored the intent has ended. An open run
+ * takes over its own intent, if necessary after it was held until the former
+ * configuration was restored. */
 static enum tw_err has_ended(const struct mover *m, const struct intent *intent,
     bool *ret, struct err *err)
 {
@@ -202,9 +203,9 @@ static bool is_own(const struct mover *m, const struct intent *intent)
            slice_is(intent->run, m->run->id);
 }
 
-/* *ret: must this attempt take the intent over? The run's own intents are taken
- * over even if the job's definition has other tables now, because the run may
- * have to be cancelled or paused. */
+/* Set *ret to whether this attempt must take the intent over. The run's own
+ * intents are taken over even if the job's definition has other tables now,
+ * because the run may have to be cancelled or paused. */
 static enum tw_err is_taken(const struct mover *m, const struct intent *intent,
     bool *ret, struct err *err)
 {
@@ -262,7 +263,7 @@ static void judge_pair(const struct intent *intent, struct pair *pair)
         /* If the intent is `leaving`, the interrupted attempt has deleted the
          * source (rule M5). No other move can have carried the source
          * elsewhere: the locks exclude such a move (rule L1), or it has taken
-         * over this intent first (rule M7). Excepted is a move that uses
+         * over this intent first (rule M7). The exception is a move that uses
          * another host of an account whose AccountName is not known. */
         if (own && !intent->leaving)
             pair->why = "the source was deleted while a move was interrupted: "
@@ -305,8 +306,8 @@ static enum tw_err judge_pairs(
 
 /* ---- one intent ---- */
 
-/* Rule M8: report all pairs, because a store of the intent is no longer
- * configured. */
+/* Gives up all pairs and reports them, because a store of the intent is no
+ * longer configured (rule M8). */
 static void abandon_pairs(struct carried *carried)
 {
     struct load *load = &carried->load;
@@ -377,11 +378,13 @@ static enum tw_err find_any(
     outcome = find_stores(m, intent, stores, err);
     for (int side = PAIR_SOURCE; side <= PAIR_COPY; side++)
         if (outcome == TW_OK && stores[side])
-            late_note(&m->late, stores[side]); /* wait_for_late() waits */
+            late_note(&m->late, stores[side]); /* wait_for_late() waits for
+                                                  these requests */
     return outcome;
 }
 
-/* Sets m->takes_over and run->load_open. */
+/* Finds out whether an intent must be taken over. Sets m->takes_over and
+ * run->load_open. */
 static enum tw_err find_intents(struct mover *m, struct err *err)
 {
     bool was_open = m->run->load_open;
@@ -394,7 +397,7 @@ static enum tw_err find_intents(struct mover *m, struct err *err)
     return outcome;
 }
 
-/* Rule A4: requests of an earlier attempt may still arrive. */
+/* Waits while requests of an earlier attempt may still arrive (rule A4). */
 static enum tw_err wait_for_late(struct mover *m, struct err *err)
 {
     late_note(&m->late, m->run->ledger);
@@ -414,7 +417,8 @@ static enum tw_err take_over_all(struct mover *m, struct err *err)
         outcome = wait_for_late(m, err);
     if (outcome == TW_OK && m->may_be_late) {
         m->may_be_late = false;
-        outcome = find_intents(m, err); /* one may have arrived meanwhile */
+        outcome = find_intents(m, err); /* an intent may have arrived
+                                           meanwhile */
     }
     if (outcome == TW_OK && m->takes_over)
         outcome = intent_each(m->run, &m->carried[0].load, take_over, m, err);

@@ -160,10 +160,10 @@ static enum tw_err refuse_changed(const struct upgrade_version *version,
 /*
  * Compare `version:` of the job (the property that has an entity's version, and
  * the version of an entity without this property) with the values in `stored`,
- * the row of a version. If another property were read, every entity would seem
- * to be at the version `absent`, and the steps would be carried out again over
- * values that applications have written since. Rows that former versions of
- * tableward wrote do not have this information.
+ * the row of a version. If another property were read as the version, every
+ * entity would seem to be at the version `absent`, and the steps would be
+ * carried out again on values that applications have written since. Rows that
+ * former versions of tableward wrote do not have this information.
  */
 static enum tw_err check_where(const struct upgrade *upgrade,
     const struct entity *stored, struct arena *arena, struct err *err)
@@ -203,11 +203,12 @@ static enum tw_err check_version(struct applied *applied, size_t index,
     return outcome;
 }
 
-/* Would entities miss the steps of version `number`, which were applied, and
- * which the document does not contain? Entities below it are brought past it,
- * and those at it stay there. A newer version than the document's is of a newer
- * configuration, and changes nothing here; neither does a version below all
- * that the document begins with. */
+/* Would entities miss the steps of the stored version `number`, because the
+ * document does not contain this version? Entities below the version would be
+ * upgraded past it, and entities at the version would stay there. Versions
+ * above the newest version of the document do not count, because a newer
+ * configuration has applied them. Versions below the first version that
+ * entities can have do not count either. */
 static bool is_left_out(const struct upgrade *upgrade, int64_t number)
 {
     int64_t first = upgrade->versions[0].number;
@@ -363,7 +364,8 @@ static enum tw_err write_expand(const struct applied *applied,
     return outcome;
 }
 
-/* Only the run that holds the table's lock writes this row. */
+/* Writes the row with the state of the expand. Only the run that has the
+ * table's lock writes this row. */
 enum tw_err applied_note_expand(
     struct applied *applied, int64_t behind, struct err *err)
 {

@@ -4,10 +4,11 @@
  * (rule U8), in the ledger's partition `!steps`:
  *
  *   a digest of the steps of each version, stored before the steps change the
- * first entity. Changed steps under an old number are refused, because it is
- * unknown which entities have the old and which the new steps. The name of the
- * version property and `absent` are stored in the same row, and other values of
- * these are refused too, as is a document without a version that was applied;
+ * first entity. If the steps of a version differ from those that were stored,
+ * the run is refused, because it is unknown which entities have the old steps
+ * and which the new. The name of the version property and `absent` are stored
+ * in the same row; if one of them has changed, the run is refused too. So it is
+ * if the document does not contain a version that was applied;
  *
  *   the number of entities that were written during the last round of the last
  * expand and are not converted (Behind, rule A2). `contract` is refused until
@@ -46,10 +47,10 @@ void applied_init(struct applied *applied, const struct upgrade *upgrade,
 /*
  * applied_check: may a run of this phase begin? Compares the steps of all
  * versions with the stored digests; reads only. TW_INVALID: a version's steps
- * differ from the steps applied under its number, or the document does not
- * contain a version that was applied, or the version property or `absent`
- * differs, or it is a contract and the last expand to the newest
- * version left entities behind or has not ended; err says what to do.
+ * differ from the steps applied under its number; the document does not contain
+ * a version that was applied; the version property or `absent` differs; or the
+ * phase is contract, and the last expand to the newest version left entities
+ * behind or has not ended. err says what to do.
  */
 TW_MUST_USE enum tw_err applied_check(
     struct applied *applied, enum upgrade_phase phase, struct err *err);
@@ -60,8 +61,8 @@ TW_MUST_USE enum tw_err applied_check(
 TW_MUST_USE enum tw_err applied_note(
     struct applied *applied, size_t first, struct err *err);
 
-/* applied_note_expand: record that an expand has begun (behind < 0), or that a
- * round of the expand ended with `behind` entities behind. */
+/* applied_note_expand: record that an expand has begun (if behind < 0), or that
+ * a round of the expand has ended and left `behind` entities behind. */
 TW_MUST_USE enum tw_err applied_note_expand(
     struct applied *applied, int64_t behind, struct err *err);
 

@@ -23,8 +23,8 @@ struct upgrade_checkpoint {
     int64_t selected; /* number of entities that the job selects */
     int64_t outside;  /* number of entities at versions that the document does
                          not contain */
-    int64_t leftover; /* number of entities at the newest version that hold what
-                         an older version removed or retyped */
+    int64_t leftover; /* number of entities at the newest version that have
+                         properties which an older version removed or retyped */
     int64_t failed, skipped;
 };
 

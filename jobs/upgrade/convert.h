@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Converts one entity to the newest version by a job's own steps, without a
- * run, as a front end must do with each entity that it reads. No request is
- * made.
+ * Converts one entity to the newest version by the steps of a job, without a
+ * run. An application must do the same with each entity that it reads. No
+ * request is made.
  */
 #ifndef TW_JOBS_UPGRADE_CONVERT_H
 #define TW_JOBS_UPGRADE_CONVERT_H
@@ -23,8 +23,8 @@ enum upgrade_converted {
                           select entity, entity is an index row of the job's
                           table (jobs/index_row.h), or the job's `versions:` do
                           not contain the entity's version */
-    UPGRADE_REFUSED, /* a step fails, or skips entity (on_error: skip); err has
-                        the reason: "version 3, retype Rating: an Edm.String
+    UPGRADE_REFUSED, /* a step fails, or skips the entity (on_error: skip); err
+                        has the reason: "version 3, retype Rating: an Edm.String
                         that ..." */
 };
 

@@ -14,8 +14,9 @@
 /* A property that the filter compares, after the steps so far. */
 struct followed {
     struct filter_known known;
-    const struct upgrade_step *step; /* the last step that changed it; NULL:
-                                        none, or each version sets it */
+    const struct upgrade_step *step; /* the last step that changed the property;
+                                        NULL: no step did, or the property gets
+                                        its value from each version */
     bool warned;
 };
 
@@ -43,8 +44,8 @@ static bool compares(const struct check *check, struct slice name)
     return false;
 }
 
-/* Has a step added the property to entities that lacked it, and not changed it
- * in others? */
+/* Has a step added the property to entities that lacked it, and left the
+ * property of other entities unchanged? */
 static bool is_added(const struct followed *followed)
 {
     return followed->known.was_absent && followed->known.what != FILTER_ABSENT;
@@ -63,7 +64,8 @@ static void follow_put(
 
     if (step->type == UPGRADE_ADD && !was_same &&
         known->what != FILTER_ABSENT) {
-        /* Entities that a retype left without it get it now. */
+        /* Entities that lack the property, because a retype removed it, get it
+         * from this step. */
         if (has_type(known) && known->type != step->edm)
             known->what = FILTER_ANY;
         return;
@@ -75,8 +77,9 @@ static void follow_put(
     known->type = step->edm;
 }
 
-/* The property gets the values of step->property. If the filter compares both,
- * it is taken to match them alike, as if these values had always been here. */
+/* The property gets the values of step->property. If the filter compares both
+ * properties, it is assumed to match them alike, as if this property had always
+ * had these values. */
 static void follow_new_name(const struct check *check,
     struct followed *followed, const struct upgrade_step *step)
 {
@@ -118,8 +121,8 @@ static void follow(const struct check *check, struct followed *followed,
     }
 }
 
-/* A Timestamp is that of the last write, which is later than the times that a
- * person compares it with. */
+/* The value that the check uses for Timestamp, which is the time of the last
+ * write: later than the times that a person compares it with. */
 static const struct property TIMESTAMP = {
     {"Timestamp", 9}, EDM_DATETIME, {"\"9999-12-31T23:59:59.9999999Z\"", 30}};
 
@@ -132,7 +135,8 @@ static void follow_value(
     followed->known.value = value;
 }
 
-/* Carry out the steps of a version. `number` is the version property then. */
+/* Follow the properties through the steps of a version. `number` is the version
+ * property after these steps. */
 static void follow_version(struct check *check,
     const struct upgrade_version *version, const struct property *number)
 {
@@ -148,7 +152,8 @@ static void follow_version(struct check *check,
 
 /* ---- the filter ---- */
 
-/* With {..} the constants of the filter are not known here. */
+/* Returns what is known of a property. If the filter has {..}, its constants
+ * are not known here. */
 static struct filter_known known_of(
     const struct check *check, const struct followed *followed)
 {
@@ -160,7 +165,8 @@ static struct filter_known known_of(
     return known;
 }
 
-/* What is known of an entity that lacked no property that a step adds. */
+/* Find what is known of an entity that lacked none of the properties that steps
+ * add. */
 static void find_knowns(const struct check *check, struct knowns *ret)
 {
     for (size_t i = 0; i < check->count; i++) {
@@ -175,10 +181,10 @@ static bool matches(const struct check *check, const struct knowns *knowns)
     return filter_effect(check->filter, knowns->list, check->count).matches;
 }
 
-/* Can the change of a property, alone and with the other changes, make that the
- * filter no longer matches an entity? Both are asked: a loss through several
- * changes is a loss through one of them, for an entity that had been changed by
- * the others before. */
+/* Can the change of property i make that the filter no longer matches an
+ * entity? The change is tested alone and with all other changes. A loss that
+ * several changes cause is also the loss of one of them, for an entity that had
+ * been changed by the others before. */
 static bool loses(
     const struct check *check, const struct knowns *knowns, size_t i)
 {
@@ -210,7 +216,7 @@ static void refuse(
     struct buf causes;
 
     buf_init(&causes, SENTENCE_MAX);
-    /* Name only the properties without which the filter could match. */
+    /* Name only those properties because of which the filter cannot match. */
     for (size_t i = 0; i < check->count; i++) {
         const struct filter_known known = knowns->list[i];
 

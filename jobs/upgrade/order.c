@@ -153,7 +153,7 @@ static void check_reads(struct order *order, size_t i)
 
 /* ---- properties that exist already ---- */
 
-/* Step i makes the property `name`. Returns another step that makes it too: a
+/* Returns another step that makes the property `name`, which step i makes: a
  * step of the same version, or a step of an older version if no step in between
  * removed the property. Returns NULL if there is none. */
 static const struct upgrade_step *maker_of(
@@ -196,9 +196,8 @@ static void check_onto(struct order *order, size_t i)
     order->good = false;
 }
 
-/* Rule U6: refuse a property that is both made and removed by one version,
- * because between expand and contract it would be an old and a new property at
- * once. */
+/* Refuse a property that one version both makes and removes (rule U6), because
+ * between expand and contract it would be an old and a new property at once. */
 static void check_made_and_taken(struct order *order, size_t i)
 {
     const struct upgrade_step *step = order->list[i].step;
@@ -224,7 +223,7 @@ static void check_made_and_taken(struct order *order, size_t i)
 
 /* ---- types ---- */
 
-/* *ret becomes the type that the steps before step i gave `name`. False: the
+/* Sets *ret to the type that the steps before step i gave `name`. False: the
  * type is unknown. */
 static bool known_type(
     const struct order *order, size_t i, struct slice name, enum edm_type *ret)
@@ -271,9 +270,10 @@ static void check_way(struct order *order, size_t i)
             edm_type_name(from), edm_type_name(step->edm), way->how);
 }
 
-/* A run repeats the version's retypes in place on an entity that has reached
- * the version. So the type of a retype must be the type of the version's last
- * step for the property. */
+/* Check that all types that one version gives a property are the same. A run
+ * repeats the version's retypes in place on an entity that has reached the
+ * version. So the type of a retype must be the type of the version's last step
+ * for the property. */
 static void check_one_type(struct order *order, size_t i)
 {
     const struct upgrade_step *step = order->list[i].step;

@@ -163,7 +163,7 @@ void record_put(struct record *record, const struct upgrade_step *step,
     struct record_pair *pair = &record->pairs[at];
 
     if (at == UPGRADE_MAX_STEPS)
-        return; /* the record is full of pairs of another document */
+        return; /* the record is full of the pairs of another document */
     if (at == record->count)
         record->count++;
     pair->old_name = step->property;

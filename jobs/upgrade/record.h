@@ -60,7 +60,7 @@ const struct record_pair *record_find(
 void record_put(struct record *record, const struct upgrade_step *step,
     const struct property *old_value, const struct property *new_value);
 
-/* record_is_old, record_is_new: does value have the old (new) digest of
+/* record_is_old, record_is_new: is the digest of value the old (new) digest in
  * pair? */
 bool record_is_old(
     const struct record_pair *pair, const struct property *value);

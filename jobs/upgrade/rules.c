@@ -166,8 +166,8 @@ static bool load_versions(const struct yaml_node *node,
     return upgrade_order_check(upgrade, loader->problems) && good;
 }
 
-/* If `absent` were above the newest version, no step would be carried out on
- * entities without a version property. */
+/* Check that `absent` is not above the newest version: no step would then be
+ * carried out on entities without a version property. */
 static bool check_absent(const struct upgrade *upgrade,
     const struct yaml_node *node, struct problems *problems)
 {

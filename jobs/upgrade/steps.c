@@ -168,9 +168,9 @@ static bool is_in_place(const struct upgrade_step *step, struct slice name)
 
 /*
  * Convert *value, the value of the old property of `pair` (NULL: absent), to
- * the value of the new property. Carries out these steps of work->version, from
- * step `from` on: in-place retypes of the old property, the pair's own step if
- * it is a retype, and then in-place retypes of the new property.
+ * the value of the new property. From step `from` on, carries out the following
+ * steps of work->version: in-place retypes of the old property, the pair's own
+ * step if it is a retype, and then in-place retypes of the new property.
  */
 static enum end convert_pair(struct work *work, size_t from,
     const struct upgrade_step *pair, const struct property **value)
@@ -458,7 +458,7 @@ static enum end differ(struct work *work, struct pair *pair, const char *why)
     return GOES_ON;
 }
 
-/* *ret: does the new value equal the converted old value? */
+/* Set *ret to whether the new value equals the converted old value. */
 static enum end compare(struct work *work, const struct pair *pair, bool *ret)
 {
     const struct property *becomes = pair->old_value;

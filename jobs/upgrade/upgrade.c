@@ -481,7 +481,7 @@ static enum tw_err begin_round(struct upgrade_run *u)
         return outcome;
     if (u->at.rounds.number == before) {
         /* The previous attempt may have changed an entity after its checkpoint.
-         * So this round counts as one that found a difference. */
+         * So this round counts as a round that found a difference. */
         u->at.rounds.found++;
         if (!u->at.in_round && u->at.rounds.full)
             begin_counts(u);
