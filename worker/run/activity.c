@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Lists under one lock. They are short (configured jobs, pairs of a store and a
- * cause, runs in progress), and the lock is taken a few times for each attempt.
+ * The lists are guarded by one lock. They are short (configured jobs, pairs of
+ * a store and a cause, runs in progress), and the lock is taken a few times for
+ * each attempt.
  */
 #include "worker/run/activity.h"
 
@@ -156,7 +157,7 @@ static void read_counts(const struct run *run, int64_t ret[ACTIVITY_ENTITIES])
 
 /* Add what the run has counted since the last call. A kind may set its count of
  * failed entities back, to report them again; the sums of the job never fall.
- * Lock held. */
+ * Call with the lock held. */
 static void count_entities(struct activity *activity, struct running *running)
 {
     struct activity_job *job = &activity->jobs[running->job].shown;

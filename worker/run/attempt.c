@@ -27,8 +27,8 @@
 #define FAILED_WHY_MAX_BYTES 200
 /* How long a message is hidden after an attempt that ended with an outage. */
 #define OUTAGE_HIDE_MS 5000
-/* Maximum wait before the `run` command retries a held run: shorter than a
- * worker's, because a person waits for the run. */
+/* Maximum wait before the `run` command retries a held run: shorter than the
+ * wait of a worker, because an operator waits for the run. */
 #define RUN_HELD_TICKS (10 * TICKS_PER_S)
 /* Wait before the `run` command retries after an outage that may be over. */
 #define RUN_AGAIN_MS 1000
@@ -272,11 +272,11 @@ static void end_unwritten(struct attempt *attempt, const char *what)
 }
 
 /*
- * A late request is one without a response that may still be carried out (rule
- * A4). A run that succeeded has waited for its late requests. Any other run
- * that may have late requests keeps its locks. The next run that needs such a
- * lock then finds that its owner has ended, and waits until no late request can
- * arrive.
+ * May the run's locks be released? A late request is one without a response
+ * that may still be carried out (rule A4). A run that succeeded has waited for
+ * its late requests. Any other run that may have late requests keeps its locks.
+ * The next run that needs such a lock then finds that its owner has ended, and
+ * waits until no late request can arrive.
  */
 static bool may_release_locks(const struct attempt *attempt)
 {
@@ -317,8 +317,8 @@ static void end_lease_expired(struct attempt *attempt)
     log_run_warn(&attempt->log, "the lease expired; no further writes");
 }
 
-/* Call if lease_release() has stored the state that a person asked for, instead
- * of the state that the attempt had set. */
+/* Call if lease_release() has stored the state that an operator asked for,
+ * instead of the state that the attempt had set. */
 static void end_as_asked(struct attempt *attempt)
 {
     lease_delete_message(&attempt->lease);
@@ -347,8 +347,8 @@ static void end_not_stored(struct attempt *attempt, enum lease_status status)
 }
 
 /* Set the run's state and release the lease. True: the run is stored with this
- * state. False: the run is not stored, or with the state that a person asked
- * for; the attempt's result is set. */
+ * state. False: the run is not stored, or it is stored with the state that an
+ * operator asked for; the attempt's result is set. */
 static bool move_and_store(struct attempt *attempt, enum ledger_state state)
 {
     struct lease *lease = &attempt->lease;
@@ -402,8 +402,8 @@ static void end_succeeded(struct attempt *attempt)
         (int)run->attempt, (double)duration_ms(attempt) / 1000);
 }
 
-/* Pause the run, because a person stopped the `run` command, and workers must
- * not continue the run. */
+/* Pause the run, because an operator stopped the `run` command, and workers
+ * must not continue the run. */
 static void end_paused(struct attempt *attempt)
 {
     if (!move_and_store(attempt, LEDGER_PAUSED))
@@ -988,19 +988,21 @@ static enum run_end close_tables(struct attempt *attempt)
                                                          : RUN_OUTAGE;
 }
 
-/* Make the steps of a table job before its kind runs. True: the kind may run.
- * False: the attempt has ended. */
+/* Make the steps that come before the kind of a job with table_job runs. True:
+ * the kind may run. False: the attempt has ended. */
 static bool begin_table_job(struct attempt *attempt)
 {
     enum run_end end = check_open(attempt);
 
     if (end == RUN_CONTINUES)
         end = take_locks(attempt);
-    if (end == RUN_CONTINUES) /* it may have been closed since */
+    if (end == RUN_CONTINUES) /* the job may have been closed since the first
+                                 check */
         end = check_open(attempt);
     if (end != RUN_CONTINUES && attempt->lease.binds)
-        attempt->lease.run.definition = (struct slice){0}; /* no work was done
-                                                              under it */
+        attempt->lease.run.definition = (struct slice){0}; /* the run has done
+                                                              no work under this
+                                                              definition */
     if (end == RUN_WAITING)
         end_blocked(attempt);
     else if (end != RUN_CONTINUES)
@@ -1064,7 +1066,8 @@ static void attempt_with_lease(
     stop_waiting(attempt);
     set_run(attempt, args);
     end = run_kind(attempt);
-    /* With its first progress, the kind's checkpoint says what may be late. */
+    /* When the kind makes its first progress, its checkpoint notes which
+     * requests may still arrive late. */
     if (attempt->progress || end == RUN_SUCCEEDED || end == RUN_WAITING)
         attempt->lease.keeps_crash = false;
     if (end == RUN_SUCCEEDED && attempt->run.closes_job)

@@ -50,7 +50,7 @@ enum attempt_outcome {
     ATTEMPT_DEFERRED,  /* the run waits, or another owner has the run: try again
                           at until_ms */
     ATTEMPT_STOPPED, /* lease released, run `queued`: the worker is stopping */
-    ATTEMPT_PAUSED,  /* the run is paused until a person resumes the run: the
+    ATTEMPT_PAUSED,  /* the run is paused until an operator resumes the run: the
                         message was deleted */
     ATTEMPT_OUTAGE,  /* the ledger cannot be read or written: outcome and err
                         have the cause */
@@ -66,12 +66,12 @@ enum attempt_outcome {
 struct attempt_result {
     enum attempt_outcome end;
     uint64_t run;  /* a hash of job and id; 0: no attempt was made */
-    bool acquired; /* the attempt had the run: the ledger has all of its
-                      lease_request */
+    bool acquired; /* the attempt acquired the lease, so the ledger has all that
+                      its lease_request asks for */
     enum ledger_state state;
     bool already;
-    bool otherwise; /* `already`: the run succeeded under another definition, or
-                       in other accounts, than its job has now */
+    bool otherwise; /* if `already` is set: the run succeeded under another
+                       definition than its job has now, or in other accounts */
     bool held; /* ATTEMPT_DEFERRED: true if another owner has the run, false if
                   the run waits */
     bool for_cause; /* ATTEMPT_DEFERRED: a store, an archive, a definition or

@@ -166,7 +166,8 @@ static char *reason_of_bound(const struct refused *refused)
         SLICE_ARG(was->encoding), SLICE_ARG(queue));
 }
 
-/* why: as find_without_job() has set it. */
+/* Returns why the body, a JSON message, cannot be put back, and what to do.
+ * why: as find_without_job() has set it. */
 static char *reason_of_json(
     const struct refused *refused, const struct err *why)
 {

@@ -17,7 +17,7 @@
 #define ACCEPTED_ALL '?'
 #define ACCEPTED_DEFINITION '~'
 
-#define DIGITS 16 /* of a HASH, a PART, an ACCOUNT */
+#define DIGITS 16 /* hex digits of a HASH, a PART or an ACCOUNT */
 #define DEFINITION_MAX_BYTES (64 * 1024)
 #define TABLES_MAX_BYTES 240
 
@@ -36,7 +36,8 @@ static bool is_mark(char c)
     return c == OFFERED || c == ACCEPTED_ALL || c == ACCEPTED_DEFINITION;
 }
 
-/* Cut the text before the first byte that is in ends from rest. */
+/* Removes from rest the text before the first byte that is in `ends`. Returns
+ * this text. */
 static struct slice cut_before(struct slice *rest, const char *ends)
 {
     struct slice text = {rest->at, 0};
@@ -103,7 +104,8 @@ static void store_bound(struct ledger_run *run, const struct bound *bound)
     buf_done(&text);
 }
 
-/* Returns the digests of accounts or places, without dot and TABLES. */
+/* Returns the ACCOUNTs in places, without the dot and TABLES. places: the end
+ * of Definition, or the result of bound_accounts(). */
 static struct slice digests_of(struct slice places)
 {
     struct slice rest = places;
@@ -114,7 +116,7 @@ static struct slice digests_of(struct slice places)
     return cut_before(&rest, " ");
 }
 
-/* Returns TABLES of accounts or places; empty: not known. */
+/* Returns TABLES in places, as for digests_of(); empty: not known. */
 static struct slice tables_of(struct slice places)
 {
     (void)cut_before(&places, " ");
@@ -125,7 +127,7 @@ static struct slice tables_of(struct slice places)
 
 struct collecting {
     const struct job_stores *stores;
-    struct buf digests; /* of the accounts, joined */
+    struct buf digests; /* digests of the accounts, joined */
     struct buf tables;
     bool unknown;
 };
@@ -155,8 +157,8 @@ static const char *account_text(const struct store *store)
     return account ? account : store_account(store);
 }
 
-/* Where store is, for people, who know a file by the name of its store, not by
- * its identity. Owned. */
+/* Returns a text that says where store is, for people. An operator knows a file
+ * by the name of its store, not by its identity. Owned. */
 static char *place_text(const struct store *store)
 {
     const char *name = store->capabilities.account_name;
@@ -245,8 +247,8 @@ bool bound_accounts_changed(
     struct slice places = bound_of(run).places;
     struct slice before = digests_of(places), now = digests_of(accounts);
 
-    /* Without TABLES the ACCOUNTs are those of a former version, which took the
-     * digests of other texts. */
+    /* Without TABLES the ACCOUNTs were written by a former version, which
+     * computed the digests from other texts. */
     if (tables_of(places).len == 0 || now.len == 0)
         return false;
     if (bound_definition_changed(run, job))
@@ -266,9 +268,9 @@ char *bound_kind_sentence(const struct ledger_run *run, const struct job *job)
         job->name, job->kind->name, SLICE_ARG(run->kind));
 }
 
-/* Have only rules been added to the definition? Not if the job has, or had,
- * tables in several accounts: a store's name may mean another one of these
- * accounts now, which the list of the accounts need not show. */
+/* Have only rules been added to the definition? Returns false if the job has,
+ * or had, tables in several accounts: a store's name may stand for another of
+ * these accounts now, and the list of accounts may be the same nevertheless. */
 static bool only_adds(
     const struct bound *bound, const struct job *job, struct slice accounts)
 {

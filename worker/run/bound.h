@@ -4,12 +4,12 @@
  * decides which entities change and into what, and the accounts of the job's
  * stores. The first attempt binds the run. An attempt under another definition,
  * of another kind or in another account would change entities that were not
- * asked for, so such an attempt begins only after a person has accepted the
+ * asked for, so such an attempt begins only after an operator has accepted the
  * change. Another kind is never accepted.
  *
  * One change needs no acceptance: rules were added (additions of struct kind),
- * and all tables of the job are in the account in which they were. The run then
- * starts over under the new definition.
+ * and all tables of the job are still in the same account. The run then starts
+ * over under the new definition.
  *
  * The ledger has the kind in Kind, and the rest in Definition:
  *
@@ -29,11 +29,11 @@
  * account (see locks.h).
  *
  * OTHER is the HASH of another definition and, if the accounts were known, a
- * digest of its ACCOUNTs. MARK says what holds for it:
+ * digest of its ACCOUNTs. MARK says what is known about OTHER:
  *
  *   !   the run is held, because its job has the definition OTHER now
- *   ?   a person has accepted OTHER and its accounts (`resume`)
- *   ~   a person has accepted OTHER (`poison retry`), but no other accounts
+ *   ?   an operator has accepted OTHER and its accounts (`resume`)
+ *   ~   an operator has accepted OTHER (`poison retry`), but no other accounts
  */
 #ifndef TW_RUN_BOUND_H
 #define TW_RUN_BOUND_H
@@ -55,16 +55,16 @@ struct slice bound_accounts(const struct job *job,
     const struct job_stores *stores, struct arena *arena);
 
 /* bound_definition_changed: has the job another HASH than the run? False for a
- * run that is not bound. True even if a person has accepted the change. */
+ * run that is not bound. True even if an operator has accepted the change. */
 bool bound_definition_changed(
     const struct ledger_run *run, const struct job *job);
 
 /*
  * bound_accounts_changed: is the job in another account than the run? With an
  * unchanged HASH the accounts must be the same ones, in the same order; a
- * changed definition may use more of them, or fewer. False if the accounts of
- * the job or of the run are not known. True even if a person has accepted the
- * change.
+ * changed definition may use more accounts or fewer. False if the accounts of
+ * the job or of the run are not known. True even if an operator has accepted
+ * the change.
  */
 bool bound_accounts_changed(
     const struct ledger_run *run, const struct job *job, struct slice accounts);
@@ -77,14 +77,14 @@ bool bound_kind_changed(const struct ledger_run *run, const struct job *job);
  * the kind of the run. Call if bound_kind_changed(). Owned. */
 char *bound_kind_sentence(const struct ledger_run *run, const struct job *job);
 
-/* bound_accepted: has a person accepted the present definition of the job,
+/* bound_accepted: has an operator accepted the present definition of the job,
  * after it had changed? */
 bool bound_accepted(const struct ledger_run *run, const struct job *job);
 
 /*
  * bound_check: may an attempt of the run go on with this job? accounts: from
  * bound_accounts(); empty: not known, and then not compared. TW_OK: yes.
- * TW_CONFLICT: not before a person has restored what has changed or, if err
+ * TW_CONFLICT: not before an operator has restored what has changed or, if err
  * says so, accepted the change.
  */
 TW_MUST_USE enum tw_err bound_check(const struct ledger_run *run,
@@ -96,11 +96,12 @@ void bound_offer(
     struct ledger_run *run, const struct job *job, struct slice accounts);
 
 /* bound_accept: accept the definition and the accounts that bound_offer()
- * noted. Returns false, and does nothing, if it noted none, or if job, as the
- * person's configuration has it, has another definition than the noted one: the
- * person has restored the job, or has edited it once more. If a variable of job
- * is not set here, its definition is not known, and is not compared. Call
- * before the run is `queued` again. */
+ * noted. In two cases returns false and does nothing: bound_offer() noted no
+ * definition; or the job in the operator's configuration has another definition
+ * than the noted one, because the operator has restored the job or has edited
+ * it once more. If an environment variable of job is not set here, the
+ * definition of job is not known and is not compared. Call before the run is
+ * `queued` again. */
 bool bound_accept(struct ledger_run *run, const struct job *job);
 
 /* bound_accept_definition: accept the definition of job, but no other accounts.
@@ -108,8 +109,8 @@ bool bound_accept(struct ledger_run *run, const struct job *job);
  * again. */
 void bound_accept_definition(struct ledger_run *run, const struct job *job);
 
-/* bound_set: bind the run to the job. Accounts that are not known (empty) leave
- * the run bound to its former ones. */
+/* bound_set: bind the run to the job. If the accounts are not known (empty),
+ * the run stays bound to its former accounts. */
 void bound_set(
     struct ledger_run *run, const struct job *job, struct slice accounts);
 

@@ -142,7 +142,7 @@ static bool is_stopping(void *context)
     return stopping;
 }
 
-/* Lock held. */
+/* Call with the lock held. Counts a run that the attempt has ended. */
 static void count_end(
     struct consumer_result *result, const struct task_report *report)
 {
@@ -164,7 +164,7 @@ static int64_t sooner(int64_t a_ms, int64_t b_ms)
     return a_ms < b_ms ? a_ms : b_ms;
 }
 
-/* Lock held. Count a held run, once between two log lines. */
+/* Call with the lock held. Count a held run, once between two log lines. */
 static void count_held(struct consumer *consumer, uint64_t run)
 {
     uint64_t known = consumer->held < HELD_MAX ? consumer->held : HELD_MAX;
@@ -342,8 +342,8 @@ static bool outage_pauses(const struct consumer *consumer)
            platform_boot_ms() < consumer->outage.until_ms;
 }
 
-/* Lock held. True: log the held runs now. They are logged once a minute,
- * although they are retried less and less often. */
+/* Call with the lock held. Returns true if the held runs must be logged now:
+ * once a minute, although they are retried less and less often. */
 static bool take_held(struct consumer *consumer, int64_t now_ms)
 {
     bool lasts = now_ms < consumer->held_until_ms;
@@ -505,7 +505,8 @@ static void take_definition(
         definition->setup->slots, definition->setup->requests);
 }
 
-/* TW_INVALID: the configuration names no store that a worker can use. */
+/* Fails with TW_INVALID if the configuration names no store that a worker can
+ * use. */
 static enum tw_err check_store(
     const struct definition *definition, struct err *err)
 {
@@ -521,8 +522,9 @@ static enum tw_err check_store(
     return TW_OK;
 }
 
-/* TW_INVALID: the new configuration has another ledger. The runs, closed jobs
- * and locks of the present one would be forgotten while its runs continue. */
+/* TW_INVALID: the new configuration has another ledger. The worker would forget
+ * the runs, closed jobs and locks of the present ledger while the runs
+ * continue. */
 static enum tw_err check_ledger(const struct consumer *consumer,
     const struct definition *definition, struct err *err)
 {
@@ -832,9 +834,9 @@ static bool all_empty(struct consumer *consumer)
     return view.all_empty;
 }
 
-/* True: the drain is complete. The queues are checked only if the last response
- * of each was empty and every worker thread is idle; meanwhile the worker
- * threads receive no messages. */
+/* Is the drain complete? The queues are checked only if the last response of
+ * each was empty and every worker thread is idle; meanwhile the worker threads
+ * receive no messages. */
 static bool check_drain(struct consumer *consumer)
 {
     bool done;
@@ -879,7 +881,7 @@ static void add_past(const struct outage_past *past, struct buf *to)
             text_from_ticks(past->ended_ticks, ended), past->lasted_s);
 }
 
-/* Add the number of runs that a person must handle. */
+/* Add the number of runs that an operator must handle. */
 static void add_failed(struct consumer *consumer, struct buf *to)
 {
     int64_t failed, poisoned;
@@ -1084,8 +1086,9 @@ void consumer_free(struct consumer *consumer)
     mem_free(consumer);
 }
 
-/* Create the ledger's tables and the queues. Not TW_OK: this configuration can
- * never work. An outage is TW_OK: the consumer retries later. */
+/* Create the ledger's tables and the queues. TW_OK also during an outage,
+ * because the consumer retries later. Any other outcome: this configuration can
+ * never work. */
 static enum tw_err begin(struct consumer *consumer, struct err *err)
 {
     enum tw_err outcome = ensure_ledger(consumer, err);

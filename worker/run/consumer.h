@@ -60,8 +60,9 @@ struct consumer_options {
 };
 
 struct consumer_result {
-    int64_t succeeded, failed, poisoned; /* numbers of runs and messages of this
-                                            worker that ended so */
+    int64_t succeeded, failed, poisoned; /* numbers of this worker's runs and
+                                            messages that ended in these
+                                            states */
     int64_t left;   /* open runs that a drain did not wait for (drain.h) */
     bool stopped;   /* consumer_stop() ended consumer_run() */
     struct err err; /* reason of the last failed or poisoned run or message */

@@ -19,13 +19,13 @@
 #include "worker/store/retry.h"
 #include "worker/store/store.h"
 
-/* How long a command retries requests to a busy service. A person or a front
+/* How long a command retries requests to a busy service. An operator or a front
  * end waits for the command, so it must not retry for longer. */
 #define CALL_MAX_MS 30000
 /* The longest time for which a queue hides a message. */
 #define HIDE_MAX_S INT64_C(604800)
-/* If a run that a person has asked to cancel has waited for this time, a second
- * cancel acts at once, even if a load is half done. */
+/* If a run that an operator has asked to cancel has waited for this time, a
+ * second cancel acts at once, even if a load is half done. */
 #define STUCK_TICKS (600 * TICKS_PER_S)
 
 /* ---- requests ---- */
@@ -342,7 +342,8 @@ static enum tw_err enqueue_bound(struct store *store,
         (void)snprintf(
             ret_id, QUEUE_ID_MAX + 1, "%.*s", SLICE_ARG(put.list[0].id));
         set_queued(&run, what, put.list[0].id, put.list[0].inserted_ticks);
-        /* A worker may have inserted the run already. */
+        /* A worker may have received the message and inserted the run
+         * already. */
         entered = enter_run(store, &run, &stored, &is_new, err);
         if (entered == TW_REFUSED || entered == TW_FORBIDDEN)
             outcome = entered;
@@ -412,7 +413,8 @@ struct asking {
     bool accepts;      /* set by change: the run accepts a changed definition */
     bool will_be_held; /* set by change: see struct control_resumed */
     bool moved;        /* set by change: the run has another queue now */
-    int64_t delay_s;   /* set by change: hide the run's message for so long */
+    int64_t delay_s;   /* set by change: time for which the run's message is
+                          hidden */
     struct slice args_json; /* control_retry(): the arguments of a refused
                                message that becomes the run of its entity;
                                empty: the run has its own */
@@ -445,7 +447,8 @@ static enum tw_err apply_asked(
     return asking->change(asking, run, now_ticks, err);
 }
 
-/* Call asking_done() after any outcome. */
+/* Apply asking->change() to the run, and store the run. Call asking_done()
+ * after any outcome. */
 static enum tw_err change_run(struct store *store, struct slice job,
     struct slice id, struct asking *asking, struct err *err)
 {
@@ -722,7 +725,8 @@ static enum tw_err refuse_unserved(
 
 #define REPEAT "repeat the command"
 
-/* advice: what to do if the message cannot be put. */
+/* Put the wake-up message `order` of run. advice: what to do if the message
+ * cannot be put, for err. */
 static enum tw_err put_wake_up(const struct definition *definition,
     const struct ledger_run *run, const struct order *order, const char *advice,
     struct err *err)
@@ -843,9 +847,9 @@ static enum tw_err check_job(
     return TW_CONFLICT;
 }
 
-/* If the run's own queue is not served any more, so that no worker receives the
- * run's message, find the queue that serves the run's job. NULL: the run's own
- * queue is served, or no queue serves the job. */
+/* Find the queue that serves the run's job, if the run's own queue is not
+ * served any more, so that no worker receives the run's message. NULL: the
+ * run's own queue is served, or no queue serves the job. */
 static const struct setup_queue *queue_instead(
     const struct definition *definition, const struct ledger_run *run)
 {
@@ -868,10 +872,10 @@ static void use_served_queue(struct asking *asking, struct ledger_run *run)
     run->queue = ledger_text(run, slice_of(queue->name));
 }
 
-/* Must a person accept the job's definition before an attempt of the run? False
- * if an environment variable of the job is not set here: the definition is then
- * not known. A changed account is not noticed, because the stores are not
- * opened. */
+/* Must an operator accept the job's definition before an attempt of the run?
+ * False if an environment variable of the job is not set here: the definition
+ * is then not known. A changed account is not noticed, because the stores are
+ * not opened. */
 static bool needs_acceptance(
     const struct asking *asking, const struct ledger_run *run)
 {
@@ -882,7 +886,7 @@ static bool needs_acceptance(
            bound_check(run, job, (struct slice){0}, &why) != TW_OK;
 }
 
-/* May the run be moved to another queue as it is, without a new state? */
+/* May the run be moved to another queue without a change of its state? */
 static bool may_be_moved(const struct asking *asking,
     const struct ledger_run *run, int64_t now_ticks)
 {
@@ -906,8 +910,8 @@ static enum tw_err move_run(
 }
 
 /* Accept the changed definition for which the run is held or was refused, if
- * the person's configuration has it. What the run may delete was accepted under
- * the former one. */
+ * the operator's configuration has it. Then withdraw the acceptance of deletes,
+ * because it was given under the former definition. */
 static void accept_offer(
     struct asking *asking, struct ledger_run *run, int64_t now_ticks)
 {
@@ -917,9 +921,9 @@ static void accept_offer(
         ledger_accept_deletes(run, false, now_ticks);
 }
 
-/* No queue serves the run, so only the command `run` continues it. If that has
- * refused a changed definition, or waits because of it, accept the definition,
- * and keep the state of the run. */
+/* No queue serves the run, so only the command `run` continues it. If that
+ * command has refused a changed definition, or waits because of it, accept the
+ * definition, and keep the state of the run. */
 static enum tw_err accept_unserved(struct asking *asking,
     struct ledger_run *run, int64_t now_ticks, struct err *err)
 {
@@ -1014,9 +1018,9 @@ static enum tw_err set_finishing(struct asking *asking, struct ledger_run *run,
     return TW_OK;
 }
 
-/* Is the run held until a person restores or accepts its definition? why gets
- * the reason. A changed account of its stores is not noticed here, because the
- * stores are not opened. */
+/* Is the run held until an operator restores or accepts its definition? why
+ * gets the reason. A changed account of its stores is not noticed here, because
+ * the stores are not opened. */
 static bool is_held_for_definition(
     const struct ledger_run *run, const struct job *job, struct err *why)
 {
@@ -1026,7 +1030,7 @@ static bool is_held_for_definition(
     return true;
 }
 
-/* Add what must happen before a run that a person asked to finish makes its
+/* Add what must happen before a run that an operator asked to finish makes its
  * last rounds. Adds nothing if the run makes them now. */
 static void add_what_is_first(const struct definition *definition,
     const struct asking *asking, struct buf *to)
@@ -1144,7 +1148,7 @@ static bool is_unreadable(const struct ledger_run *run)
     return run->args.len == 0;
 }
 
-/* Accept a changed definition of the run's job, if a person retries this one
+/* Accept a changed definition of the run's job, if an operator retries this one
  * run. */
 static enum tw_err accept_change(
     struct asking *asking, struct ledger_run *run, struct err *err)
@@ -1191,15 +1195,15 @@ static enum tw_err set_queued_again(struct asking *asking,
      * the present poison copy by them. And if the run ends badly again, the
      * search for its new poison copy must skip the present one. */
     run->owner = run->control = (struct slice){0};
-    /* What would be deleted now is not what was accepted. */
+    /* The run may delete other entities now than those that were accepted. */
     ledger_accept_deletes(run, false, now_ticks);
     run->finished_ticks = run->resumes_ticks = 0;
     run->lease_until_ticks = now_ticks;
     return TW_OK;
 }
 
-/* The ledger is written before the message is put, so that the worker that
- * receives the message finds an open run. */
+/* Queue the run again. The ledger is written before the message is put, so that
+ * the worker that receives the message finds an open run. */
 static enum tw_err retry_run(const struct definition *definition,
     struct slice job, struct slice id, bool accept, struct slice args_json,
     struct control_retried *ret, struct err *err)
@@ -1275,8 +1279,8 @@ static void retell(const struct ledger_run *run,
             run->requested_ticks, to);
 }
 
-/* Put a refused message back on queue, which reads it as before. copy: the body
- * of its poison copy. */
+/* Put a refused message back on queue, which reads it as the former queue did.
+ * copy: the body of its poison copy. */
 static enum tw_err put_back(struct store *store,
     const struct setup_queue *queue, const struct ledger_run *run,
     struct slice copy, struct err *err)
@@ -1396,9 +1400,9 @@ static enum tw_err set_dropped(struct asking *asking, struct ledger_run *run,
     return ledger_move(run, LEDGER_CANCELLED, err);
 }
 
-/* The poison copy is deleted before the ledger is changed. After a crash in
- * between, the ledger still has the id of the poison copy, so `drop` can be
- * repeated. */
+/* Drops the run. The poison copy is deleted before the ledger is changed. After
+ * a crash in between, the ledger still has the id of the poison copy, so `drop`
+ * can be repeated. */
 enum tw_err control_drop(
     struct store *store, struct slice job, struct slice id, struct err *err)
 {

@@ -96,11 +96,11 @@ TW_MUST_USE enum tw_err control_wake(const struct definition *definition,
 /* What control_resume() found, or did, beside its outcome. */
 struct control_resumed {
     bool unserved;     /* see TW_NOT_FOUND */
-    bool accepts;      /* the run, which was held, accepts the definition for
-                          which it was held */
+    bool accepts;      /* the run was held because its definition had changed,
+                          and has accepted the changed definition */
     bool will_be_held; /* the definition of the run's job has changed: the next
-                          attempt holds the run, until the definition is
-                          restored or another control_resume() accepts it */
+                          attempt holds the run until an operator restores the
+                          definition, or another control_resume() accepts it */
     const struct setup_queue *moved_to; /* the queue, of the definition's setup,
                                            to which the run was moved; NULL: the
                                            run was not moved */
@@ -110,14 +110,15 @@ struct control_resumed {
  * control_resume: continue a paused run, or one that waits for its definition.
  * The run becomes `queued`, and its wake-up message is put on the queue that
  * setup_queue_of_run() chooses. A run that waits for its definition accepts the
- * definition that the attempt met that held it (bound_accept()), and starts
- * over under it; if the definition has changed once more, the next attempt
- * holds the run again. A paused run accepts nothing. If the owner has not acted
- * on a `pause` yet, the request is removed, also if the owner has died. If the
- * run is `queued` or its owner died, only the message is put, because an
- * earlier control_resume() may have failed to put it. If an owner executes the
- * run, nothing is changed. A run that was paused before the time at which it is
- * to begin (ResumesAt) begins at that time.
+ * changed definition because of which an attempt held the run (bound_accept()),
+ * and starts over under this definition. If the definition has changed once
+ * more since then, the next attempt holds the run again. A paused run accepts
+ * nothing. If the owner has not acted on a `pause` yet, the request is removed,
+ * also if the owner has died. If the run is `queued` or its owner died, only
+ * the message is put, because an earlier control_resume() may have failed to
+ * put it. If an owner executes the run, nothing is changed. A run that was
+ * paused before the time at which it is to begin (ResumesAt) begins at that
+ * time.
  *
  * If the queue of an open run without an owner is not served any more, the run
  * moves to the queue that serves its job, even if it waits for something else
@@ -169,12 +170,12 @@ struct control_retried {
  * control_retry: queue a failed or poisoned run again. The run keeps its id,
  * checkpoint and RequestedAt, and Failures and Error are cleared. If accept is
  * true, a changed definition of its job is accepted, so that the run starts
- * over under it: the caller must tell the person (ret->changed). If accept is
- * false, such a run is left as it is, unless it needs no acceptance (only_adds
- * in worker/run/bound.c). Then the run's wake-up message is put on the queue
- * that setup_queue_of_run() chooses, and its poison copy is deleted. If
- * control_was_retried() is true for the run, only the last two steps are
- * repeated.
+ * over under it: the caller must tell the operator (ret->changed). If accept is
+ * false, a run whose definition has changed is not changed, unless the change
+ * needs no acceptance (only_adds in worker/run/bound.c). Then the run's wake-up
+ * message is put on the queue that setup_queue_of_run() chooses, and its poison
+ * copy is deleted. If control_was_retried() is true for the run, only the last
+ * two steps are repeated.
  *
  * If an environment variable of the job is not set here, it is not known
  * whether the definition has changed, and nothing is accepted: the next attempt

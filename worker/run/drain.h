@@ -4,8 +4,9 @@
  * of a job with `follow` between two rounds, those that no worker of the
  * configuration can take (unserved.h), and those that a newer version of
  * tableward has written. The messages of these runs may remain hidden on the
- * queue. Once the queues are empty, also those that have lost their message: a
- * command was killed before it put the message, or the queue was deleted.
+ * queue. Once the queues are empty, a drain also does not wait for runs that
+ * have lost their message, because a command was killed before it put the
+ * message, or because the queue was deleted.
  */
 #ifndef TW_RUN_DRAIN_H
 #define TW_RUN_DRAIN_H

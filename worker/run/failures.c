@@ -84,7 +84,7 @@ static bool end_torn_line(int at)
     return size >= 0 && (last == '\n' || write(at, "\n", 1) == 1);
 }
 
-/* Lock held. */
+/* Call with the lock held. Opens the file unless it is open. */
 static bool open_file(struct failures *failures)
 {
     if (failures->at >= 0)
@@ -119,7 +119,7 @@ static void compose(const struct run_failure *failure, struct buf *line)
     buf_add_text(line, "}\n");
 }
 
-/* Lock held. */
+/* Call with the lock held. Appends one line. */
 static void write_line(struct failures *failures, const struct buf *line)
 {
     if (failures->given_up)

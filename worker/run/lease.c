@@ -23,8 +23,8 @@
  * attempt waits until the last lease has expired and this many visibility
  * timeouts longer. */
 #define CRASHED_SPACING 10
-/* Meanwhile the run is read again at this interval, in case a person asks for
- * `pause` or `cancel`. */
+/* Meanwhile the run is read again at this interval, in case an operator asks
+ * for `pause` or `cancel`. */
 #define CRASHED_READ_TICKS (5 * TICKS_PER_S)
 #define HIDE_MAX_S INT64_C(604800)
 /* Errors of Date: Date is cut to whole seconds, and the clocks of the service's
@@ -346,10 +346,10 @@ static void count_one(int32_t *count)
 /* ---- the ending of a run, before its poison copy ---- */
 
 /*
- * The property Ending is "EPOCH STATE REASON". A version of tableward that does
- * not know Ending keeps the property, repeats the work and raises only the
- * run's Epoch. So an Ending whose Epoch is not the run's is of an earlier
- * attempt, and is ignored.
+ * Reads the property Ending, which is "EPOCH STATE REASON". A version of
+ * tableward that does not know Ending keeps the property, repeats the work and
+ * raises only the run's Epoch. So an Ending whose Epoch is not the run's is of
+ * an earlier attempt, and is ignored.
  */
 bool lease_ending(const struct ledger_run *run, enum ledger_state *ret_state,
     struct slice *ret_reason)
@@ -392,7 +392,7 @@ static void raise_epoch(struct ledger_run *run)
         run->ending = (struct slice){0};
 }
 
-/* ---- what a person asks of the owner ---- */
+/* ---- what an operator asks of the owner ---- */
 
 static void note_asked(struct lease *lease, const struct ledger_run *stored)
 {
@@ -470,16 +470,16 @@ static enum tw_err become_owner(
     if (wish->message)
         run->queue = ledger_text(run, slice_of(wish->message->queue));
     set_worker(run);
-    /* A run that obeys Control does no work under a definition that no person
-     * has accepted. */
+    /* A run that only obeys Control does no work under a definition that no
+     * operator has accepted. */
     lease->only_load = run->control.len > 0;
     if (run->ending.len == 0 && !lease->only_load)
         set_definition(lease, run, wish);
     return TW_OK;
 }
 
-/* Must the run wait for CRASHED_SPACING? Not if a person has asked for `pause`
- * or `cancel` and no attempt must complete a load first. */
+/* Must the run wait for CRASHED_SPACING? Not if an operator has asked for
+ * `pause` or `cancel` and no attempt must complete a load first. */
 static bool is_spaced(
     const struct lease_request *wish, const struct ledger_run *run)
 {
@@ -538,7 +538,7 @@ static int64_t visible_at(const struct lease *lease,
 }
 
 /*
- * Must the run wait until a person restores the definition, or accepts the
+ * Must the run wait until an operator restores the definition, or accepts the
  * changed one? why gets the reason. A run with a valid Ending need not wait,
  * because it does no more work. A run that obeys Control needs only the former
  * kind and accounts, because it only completes a load that it has begun.
@@ -586,16 +586,16 @@ static enum lease_outcome check_acquirable(
     return lease->until_ticks != 0 ? LEASE_HELD : LEASE_ACQUIRED;
 }
 
-/* Returns the state that a person has asked for in Control. */
+/* Returns the state that an operator has asked for in Control. */
 static enum ledger_state asked_state(const struct ledger_run *run)
 {
     return slice_is(run->control, LEDGER_CONTROL_CANCEL) ? LEDGER_CANCELLED
                                                          : LEDGER_PAUSED;
 }
 
-/* Cancel or pause the run, as a person asked of an owner that crashed before it
- * obeyed. Do not call for a run that may have an open load, because an attempt
- * must complete the load first. */
+/* Cancel or pause the run, as an operator asked of an owner that crashed before
+ * it obeyed. Do not call for a run that may have an open load, because an
+ * attempt must complete the load first. */
 static enum tw_err apply_control(
     struct taking *taking, struct ledger_run *run, struct err *err)
 {
@@ -618,9 +618,9 @@ static enum tw_err apply_control(
     return TW_OK;
 }
 
-/* Hold the run until a person restores the definition, or accepts the one that
- * this attempt met. A paused run, which the `run` command wants to acquire,
- * stays paused. */
+/* Hold the run until an operator restores the definition, or accepts the one
+ * that this attempt met. A paused run, which the `run` command wants to
+ * acquire, stays paused. */
 static enum tw_err hold_for_definition(struct taking *taking,
     struct ledger_run *run, int64_t now_ticks, const struct err *why,
     struct err *err)
@@ -631,7 +631,7 @@ static enum tw_err hold_for_definition(struct taking *taking,
     if (run->state == LEDGER_PAUSED) {
         taking->outcome = LEASE_REFUSED;
         (void)err_fail(err, TW_CONFLICT, "%s", why->text);
-        return TW_OK; /* store what was offered */
+        return TW_OK; /* store the definition that bound_offer() noted */
     }
     outcome = lease_hold_run(
         run, LEDGER_WAITS_FOR_DEFINITION, now_ticks, 0, why->text, err);
@@ -641,15 +641,15 @@ static enum tw_err hold_for_definition(struct taking *taking,
     return outcome;
 }
 
-/* The change of lease_acquire(): decide whether run may be acquired, then make
- * the lease its owner. run is the run as the ledger has it now; without an ETag
- * it is not in the ledger. */
+/* Makes the ledger change of lease_acquire(): decides whether run may be
+ * acquired, then makes the lease its owner. run is the run as the ledger has it
+ * now; without an ETag it is not in the ledger. */
 static enum tw_err apply_acquire(
     struct ledger_run *run, int64_t now_ticks, void *context, struct err *err)
 {
     struct taking *taking = context;
     const struct lease_request *wish = taking->wish;
-    bool obeys; /* a person has asked to cancel or pause the run */
+    bool obeys; /* an operator has asked to cancel or pause the run */
     struct err why;
 
     taking->outcome = check_acquirable(taking, run, err);
@@ -729,10 +729,11 @@ static bool use_last_date(struct lease *lease)
     return true;
 }
 
-/* A run whose id is the message's id cannot be in the ledger before the
- * message's first delivery. A run whose id is in the message's body may be in
- * the ledger, because `enqueue` and `retry` write a run to the ledger before
- * they put its message. */
+/* Returns what is known of the run before its first request. A run whose id is
+ * the message's id cannot be in the ledger before the message's first delivery.
+ * A run whose id is in the message's body may be in the ledger, because
+ * `enqueue` and `retry` write a run to the ledger before they put its
+ * message. */
 static enum ledger_known what_is_known(
     struct lease *lease, const struct lease_request *wish)
 {
@@ -889,9 +890,9 @@ static int64_t now_or_start(const struct lease *lease)
                                                 : lease->run.started_ticks;
 }
 
-/* Did a person cancel or pause the run after the lease expired, and has no new
- * owner acquired the run since? Then this state is kept, as if the person had
- * asked the owner. */
+/* Did an operator cancel or pause the run after the lease expired, and has no
+ * new owner acquired the run since? Then this state is kept, as if the operator
+ * had asked the owner. */
 static bool was_put_aside(
     const struct lease *lease, const struct ledger_run *stored)
 {
@@ -900,8 +901,8 @@ static bool was_put_aside(
                stored->state == LEDGER_PAUSED);
 }
 
-/* Does the request of a person stay in the ledger, because the next owner must
- * complete a load before it can obey? */
+/* Does the request of an operator stay in the ledger, because the next owner
+ * must complete a load before it can obey? */
 static bool keeps_control(
     const struct lease *lease, const struct ledger_run *run)
 {
@@ -946,7 +947,7 @@ static enum tw_err apply_end(
     }
     if (ledger_state_ended(run->state))
         run->finished_ticks = now_or_start(lease);
-    /* If a person asked for `finish` while the attempt ended to wait for the
+    /* If an operator asked for `finish` while the attempt ended to wait for the
      * next round, the run does not wait. */
     if (run->state == LEDGER_WAITING && run->finish.len > 0 &&
         slice_is(run->waits_for, LEDGER_WAITS_FOR_ROUND))
@@ -1097,8 +1098,8 @@ static bool is_copy(const struct lease *lease, const struct poison_copy *copy,
 }
 
 /* Peek the poison queue. TW_OK: it has responded; *ret_found: true if the
- * poison copy is among its first messages. An error that the put would meet,
- * too, counts as TW_OK. */
+ * poison copy is among its first messages. An error that the put would get too
+ * counts as TW_OK. */
 static enum tw_err find_copy(struct lease *lease, struct exchange *exchange,
     const char *poison_queue, const struct poison_copy *copy, bool *ret_found)
 {

@@ -37,8 +37,9 @@
 /* Longest time that a message is hidden because its run is held (see
  * lease_hold_run()) or cannot be changed. */
 #define HOLD_MAX_MS INT64_C(300000)
-/* How much later than asked a message may become visible, because the queue
- * service hides for whole seconds, and the time is rounded up. */
+/* A message may become visible later than requested by up to this time, because
+ * the queue service hides messages for whole seconds, and the time is rounded
+ * up. */
 #define HIDE_ROUNDED_MS 1050
 
 struct job;
@@ -68,15 +69,16 @@ struct lease_request {
                             it */
     bool resumes_paused; /* a paused run may be acquired: set by the `run`
                             command, not by workers */
-    bool accept_deletes; /* true: the run accepts deletes, even if it was stored
-                            without, unless AcceptedAt is as late as `message`
-                            (which was taken up before, or is out of date);
-                            false: as the ledger has it */
+    bool accept_deletes; /* true: the run accepts deletes, even if the ledger
+                            says that it does not. Exception: AcceptedAt is not
+                            earlier than `message`, because an attempt has
+                            already acted on the message, or the message is out
+                            of date. false: as the ledger says */
     int64_t visibility_timeout_s, max_attempts;
     struct lock_file *lock_file; /* lock file of this process; NULL: none */
 };
 
-/* What a person asks of the owner of a live lease. */
+/* What an operator asks of the owner of a live lease. */
 enum lease_asked { LEASE_ASKED_NOTHING, LEASE_ASKED_PAUSE, LEASE_ASKED_CANCEL };
 
 struct lease {
@@ -86,7 +88,8 @@ struct lease {
     size_t noted;                /* index of the run's note in lock_file */
     bool may_own;                /* the ledger may have this lease's Owner */
 
-    /* M. The message. If the attempt has no message, has_message is false. */
+    /* Marked M (see above): the message. If the attempt has no message,
+     * has_message is false. */
     bool has_message;
     char queue[64];
     char message_id[QUEUE_ID_MAX];
@@ -96,8 +99,9 @@ struct lease {
     int64_t message_sent_ms; /* when the request that hid the message was sent:
                                 the Get, or a renewal by poison.c */
 
-    struct ledger_run stored;        /* L, as all fields below. The run as last
-                                        stored, with ETags */
+    struct ledger_run stored;        /* Marked L (see above), as are all fields
+                                        below: the run as last stored, with
+                                        ETags */
     struct ledger_run run;           /* the run as the next write stores it */
     char owner[LOCK_FILE_OWNER_MAX]; /* the Owner that this lease wrote */
     int64_t deadline_ms;         /* end of the lease, on platform_boot_ms() */
@@ -109,13 +113,13 @@ struct lease {
                          because this attempt has not waited for its late
                          requests */
     bool binds; /* this attempt was the first to bind the run to a definition */
-    bool only_load; /* before this attempt a person asked to cancel or pause the
-                       run, so the attempt may only complete a load, even if
-                       the person takes the request back */
+    bool only_load; /* the attempt may only complete a load, because an operator
+                       had asked to cancel or pause the run before it began;
+                       true even if the request is taken back */
     bool closes_job; /* the write that ends the run closes its job (rule A5) */
-    bool newly_accepted; /* a person has accepted deletes during this attempt,
-                            and the kind has not been told yet */
-    enum lease_asked asked; /* what a person asks of the owner */
+    bool newly_accepted;    /* an operator has accepted deletes during this
+                               attempt, and the kind has not been told yet */
+    enum lease_asked asked; /* what an operator asks of the owner */
     bool load_open; /* the run may have a load that is not complete (load_open
                        of struct run). Then lease_release() neither cancels nor
                        pauses the run */
@@ -207,8 +211,8 @@ enum lease_status lease_write_run(
  * lease_release: call when the state of lease->run is no longer `running`.
  * Stores lease->run without Owner and with LeaseUntil now. Retries until the
  * outcome is known or the lease expires. LEASE_VALID: stored, and lease->run is
- * the run as stored, which follows a request that a person made meanwhile for
- * an open run:
+ * the run as stored. If an operator has made a request for an open run
+ * meanwhile, the stored run already follows it:
  *
  *   cancel, pause   the state is `cancelled` or `paused`. But if
  *                   lease->load_open is set, the request stays in the ledger,
@@ -264,8 +268,8 @@ struct poison_copy {
  * may have it already (may_be_there, or a put had an indeterminate outcome).
  * Then the poison queue is peeked before each put, and nothing is put until it
  * responds. If the peek finds a poison copy that names the run
- * (message_is_of()), no other one is put, and the id of the found one is noted,
- * with an empty receipt.
+ * (message_is_of()), no further copy is put, and the id of the found copy is
+ * noted, with an empty receipt.
  */
 enum tw_err lease_put_poison_copy(
     struct lease *lease, const struct poison_copy *copy, struct err *err);

@@ -587,8 +587,8 @@ void ledger_parse_any(const struct entity *entity, struct ledger_run *ret)
 
 /* ---- to an entity ---- */
 
-/* Invalid UTF-8 is repaired, because the service would refuse the whole write,
- * and the end of the run could not be stored. */
+/* Adds a text to entity. Invalid UTF-8 is repaired, because the service would
+ * refuse the whole write, and the end of the run could not be stored. */
 static void put_text(struct arena *arena, struct entity *entity,
     const char *name, struct slice text)
 {

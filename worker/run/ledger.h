@@ -50,7 +50,7 @@ enum ledger_state {
     LEDGER_QUEUED,    /* a message is on the queue; no owner */
     LEDGER_RUNNING,   /* Owner has the lease until LeaseUntil */
     LEDGER_WAITING,   /* waits until ResumesAt, for WaitsFor */
-    LEDGER_PAUSED,    /* paused by a person until `resume`; no message */
+    LEDGER_PAUSED,    /* paused by an operator until `resume`; no message */
     LEDGER_SUCCEEDED, /* ended */
     LEDGER_FAILED,    /* ended; a poison copy is put before the end */
     LEDGER_POISONED,  /* ended; a poison copy is put before the end */
@@ -132,9 +132,9 @@ struct ledger_run {
                           release with keeps_crash (lease.h) */
     int32_t throttled; /* number of responses with status 429 or 503 */
     int32_t failed_logged; /* number of log lines about failed entities of the
-                              run. After LEDGER_FAILED_LOGGED_MAX of them one
-                              more says that this is the maximum. 0 is not
-                              stored */
+                              run. After LEDGER_FAILED_LOGGED_MAX of these lines
+                              one more line says that this is the maximum. 0 is
+                              not stored */
     int32_t idle_s; /* seconds since started_ticks during which no attempt
                        worked on the run: see ledger_note_idle(). 0 is not
                        stored */
@@ -178,9 +178,10 @@ void ledger_copy(struct ledger_run *to, const struct ledger_run *from);
 void ledger_take_over(struct ledger_run *to, const struct ledger_run *from);
 
 /*
- * ledger_accept_deletes: let run accept deletes or, if accepts is false, none
- * that were accepted before at_ticks. AcceptedAt rises with each call, so that
- * the owner sees a new acceptance, and an older message accepts nothing.
+ * ledger_accept_deletes: let run accept deletes or, if accepts is false,
+ * withdraw every acceptance before at_ticks. AcceptedAt rises with each call,
+ * so that the owner sees a new acceptance, and an older message accepts
+ * nothing.
  */
 void ledger_accept_deletes(
     struct ledger_run *run, bool accepts, int64_t at_ticks);

@@ -32,10 +32,12 @@ struct writing {
     const struct ledger_run *was; /* the run as stored; without an ETag it is
                                      not stored yet */
     struct ledger_run *is;        /* run to store; NULL: delete the run */
-    struct row old_row, new_row;  /* the ledger index row to delete, and the one
-                                     to write; without a key: none */
-    struct row closed[2]; /* that of the job and that of the run, each written
-                             even if it exists; without a key: none */
+    struct row old_row, new_row;  /* the ledger index row to delete, and the
+                                     ledger index row to write; a row without a
+                                     key is ignored */
+    struct row closed[2]; /* the `!closed` rows of the job and of the run, each
+                             written even if it exists; a row without a key is
+                             ignored */
     struct arena arena;
 
     struct operation operations[OPERATIONS_MAX];

@@ -29,8 +29,8 @@ static enum tw_err phase(
         err, TW_INVALID, "phase %s: no ledger keeps this run", name);
 }
 
-/* No other run counts as open, because a local run writes no tombstones and has
- * no use for the answer. */
+/* Returns false for every run: a local run writes no tombstones and has no use
+ * for the answer. */
 static enum tw_err is_open(struct run *run, struct slice job, struct slice id,
     bool *ret, struct err *err)
 {
@@ -54,7 +54,7 @@ static void failed(struct run *run, const struct run_failure *failure)
     local->options.failed(local->options.context, failure);
 }
 
-/* There is no ledger to store the note in. */
+/* Does nothing, because there is no ledger to store the note in. */
 static void note(struct run *run, const char *sentence)
 {
     (void)run;

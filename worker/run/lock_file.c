@@ -139,7 +139,8 @@ static int open_folder(const char *folder)
 
 /* ---- a new file ---- */
 
-/* Create a file in an open folder, lock it, then name it. -1: see errno. */
+/* Create a file in an open folder, lock it, then name it. Returns its
+ * descriptor, or -1; errno then has the reason. */
 static int make_file(int folder, const char *name)
 {
     char before[sizeof(NEW_PREFIX) + NAME_LEN];
@@ -175,8 +176,9 @@ static int make_both(const char *folder, const char *name)
     return file;
 }
 
-/* Tries again, because another process may have deleted the empty folder at its
- * end, or the new file in lock_file_find_dead() before it was locked. */
+/* Makes up to OPEN_TRIES tries, because another process may have deleted the
+ * empty folder at its end, or the new file in lock_file_find_dead() before it
+ * was locked. */
 static int make(const char *folder, const char *name)
 {
     int file = -1;
@@ -308,7 +310,8 @@ static struct slice name_of(struct slice identity)
     return is_name(name) ? name : (struct slice){0};
 }
 
-/* Lock held. */
+/* Call with the lock held. Has the process of this Owner died? Tries the lock
+ * of the file that the Owner names. */
 static bool try_owner(
     struct lock_file *lock_file, struct slice identity, struct slice named)
 {
@@ -373,8 +376,9 @@ static bool write_note(struct slice job, struct slice id, char *to)
     return true;
 }
 
-/* Lock held. No fsync is needed, because the page cache outlives the process.
- * If a note cannot be written, other workers wait until the lease expires. */
+/* Call with the lock held. Writes the note to the file. No fsync is needed,
+ * because the page cache outlives the process. If a note cannot be written,
+ * other workers wait until the lease expires. */
 static void store_note(const struct lock_file *lock_file, size_t place)
 {
     const struct note *note = &lock_file->notes[place];
@@ -385,9 +389,9 @@ static void store_note(const struct lock_file *lock_file, size_t place)
             lock_file->folder, lock_file->name, strerror(errno));
 }
 
-/* Lock held. Returns the index for a run's note: of an earlier note of the run
- * whose until_ms is not FOREVER, else of an expired note, else of a new
- * note. */
+/* Call with the lock held. Returns the index for a run's note: of an earlier
+ * note of the run whose until_ms is not FOREVER, else of an expired note, else
+ * of a new note. */
 static size_t find_place(struct lock_file *lock_file, const char *text)
 {
     int64_t now_ms = platform_boot_ms();
@@ -486,7 +490,7 @@ static void read_notes(const struct finder *finder, int file)
     }
 }
 
-/* Lock held. */
+/* Call with the lock held. Checks whether the process of one file has died. */
 static void check_file(struct lock_file *lock_file, const struct finder *finder,
     int folder, const char *name)
 {
@@ -503,8 +507,9 @@ static void check_file(struct lock_file *lock_file, const struct finder *finder,
         remember(lock_file, name, identity);
         read_notes(finder, file);
     } else {
-        /* The process died before it locked the file; or it is alive, will find
-         * that the file is deleted, and create another. */
+        /* Either the process died before it locked the file, or the process is
+         * alive: then it will find that the file is deleted, and create
+         * another. */
         (void)unlinkat(folder, name, 0);
     }
     (void)close(file);
@@ -555,7 +560,7 @@ static void list_names(int folder, struct names *ret)
         qsort(ret->list, ret->count, sizeof(*ret->list), by_name);
 }
 
-/* Lock held. */
+/* Call with the lock held. Checks all files of the folder. */
 static void check_files(
     struct lock_file *lock_file, const struct finder *finder, int folder)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * By the lock file of a process, other processes of the same host see that the
- * process has died. The kernel releases the lock when the last thread of the
- * process has ended, for whatever reason, and not before. A process that is
+ * The lock file of a process shows to other processes of the same host whether
+ * the process has died. The kernel releases the lock when the last thread of
+ * the process has ended, for whatever reason, and not before. A process that is
  * suspended, or has lost a lease, keeps its lock. So if a process gets the lock
  * of the file that an Owner in the ledger names, it knows that this owner sends
  * no more requests. Requests that the owner had sent may still arrive (rule
@@ -14,8 +14,8 @@
  *
  *   RANDOM          of the attempt, 32 hexadecimal digits
  *   BOOT            differs on another host with the same folder, on a copy of
- *                   this host, and after a reboot, because locks that were
- *                   taken there or before are not visible here
+ *                   this host, and after a reboot, because locks taken on the
+ *                   other host, or before the reboot, are not visible here
  *   DEVICE, INODE   differ in a copy of the folder. While the owner lives its
  *                   file is open, and no other file gets its inode number
  *   NAME            random, 32 hexadecimal digits, never reused, because inode

@@ -20,13 +20,15 @@
 #define LOCKS_ROUNDS 5
 /* Longest ACCOUNT in a key; a longer ACCOUNT is replaced by its SHA-256. */
 #define ACCOUNT_MAX_BYTES 100
-/* How long after ResumesAt or UpdatedAt of a run its want still counts. */
+/* The want of a run counts until this time after the run's ResumesAt or
+ * UpdatedAt. */
 #define WANT_LATE_TICKS (600 * TICKS_PER_S)
 #define CAUSE_MAX_BYTES 300
-/* How long after a lock was taken over requests of its ended run may arrive. A
- * Date has whole seconds, and those of two servers differ by up to 2 s. */
+/* After a lock was taken over, requests of the ended run may still arrive for
+ * this time. A Date has whole seconds, and the Dates of two servers differ by
+ * up to 2 s. */
 #define LATE_TICKS (STORE_LATE_REQUEST_MS * TICKS_PER_MS + 3 * TICKS_PER_S)
-/* Run of a lock that its run has left; no run has this id. */
+/* The property Run of a lock that its run has left. No run has this id. */
 #define NO_RUN "!left"
 /* Keys of one table: that of the store, and that of its AccountName. */
 #define TABLE_KEYS 2
@@ -67,14 +69,14 @@ struct locking {
     struct slice sources[TABLE_KEYS]; /* keys of the table that a copy job
                                          reads */
     size_t source_count;
-    const char *source_table; /* its name */
+    const char *source_table; /* the name of this table */
     struct row *rows;
     size_t row_count, row_room;
     struct closed *closed;
     size_t closed_count, closed_room;
     int64_t now_ticks; /* the present time by the service's clock */
-    /* The run has a lock. Then it waits for no want, because the run of the
-     * want would wait for this lock, and both for ever. */
+    /* The run has a lock. Then it does not wait because of a want: the run of
+     * the want would wait for this lock, and both runs would wait for ever. */
     bool holds;
     struct err *err;
 };
@@ -180,7 +182,7 @@ static bool is_source(const struct locking *l, const struct need *need)
     return false;
 }
 
-/* The beginning of the RowKeys of the `closed!` rows of two tables. */
+/* Returns the beginning of the RowKeys of the `closed!` rows of two tables. */
 static struct slice closed_prefix(
     struct locking *l, struct slice source, const struct need *need)
 {
@@ -409,7 +411,8 @@ static enum tw_err read_run(struct locking *l, const struct row *row,
     return outcome;
 }
 
-/* Set err to a text that says which run blocks, and what blocks that run. */
+/* Set err to a text that names the blocking run, and says what the blocking run
+ * waits for. */
 static void set_blocked(struct locking *l, const struct need *need,
     const struct row *row, const struct ledger_run *run)
 {
@@ -565,8 +568,9 @@ static bool is_needed(const struct locking *l, const struct row *row)
 }
 
 /* Add writes that leave the run's locks of tables that its job had under a
- * former definition. The next run that needs such a lock finds no run, so it
- * knows that requests may still arrive, as after a delete it would not. */
+ * former definition. The next run that needs such a lock finds that its Run
+ * does not exist, and so knows that requests of the former run may still
+ * arrive. If the locks were deleted, the next run would not know this. */
 static size_t add_left(
     struct locking *l, struct operation *operations, size_t count)
 {
@@ -591,7 +595,8 @@ static bool may_be_late(const struct locking *l, int64_t taken_over_ticks)
 }
 
 /* Add deletes of the run's wants and, if locks_too is true, of its locks,
- * except those that may_be_late() concerns: not every kind waits. */
+ * except locks for which may_be_late() is true, because not every kind of job
+ * waits for late requests. */
 static size_t add_deletes(struct locking *l, struct operation *operations,
     size_t count, bool locks_too)
 {

@@ -15,10 +15,10 @@
  *   closed!ACCOUNT!TABLE!ACCOUNT!TABLE!JOB
  *                                 `finish` has closed the copy of the first
  *                                 table to the second (rule A5): no job copies
- *                                 between them, also under another name. Counts
- *                                 only if Job has the row with the RowKey End,
- *                                 which the end of this Run has written.
- *                                 Properties: Job, Run, End, Format
+ *                                 between them, not even a job with another
+ *                                 name. Counts only if Job has the row with the
+ *                                 RowKey End, which the end of this Run has
+ *                                 written. Properties: Job, Run, End, Format
  *
  * A lock that a newer version wrote, or without Job or Run, is never free.
  *
@@ -45,10 +45,12 @@
  * for no other run. The oldest waiting run is blocked only by runs with locks.
  * (The order is total: RequestedAt, then job and id.)
  *
- * A run has locks of former tables if its job has others since, as a person has
- * accepted. It leaves those that it no longer needs: they name a run that does
- * not exist. But two runs that keep a table each, and whose jobs have both
- * tables since, wait for each other until a person cancels one.
+ * A run has locks of former tables if the definition of its job was changed,
+ * and an operator has accepted the change. It leaves the locks that it no
+ * longer needs: their Run becomes an id that no run has. One deadlock remains:
+ * two runs keep the lock of one table each, and both jobs were changed to use
+ * both tables. These runs wait for each other until an operator cancels one of
+ * them.
  *
  * There is no starvation, because no younger run takes a table of the oldest
  * run after the oldest run has written its wants. Only a younger run that had
@@ -90,7 +92,7 @@ struct store;
 struct locks_request {
     struct store *store; /* store of the ledger */
     const struct deadline *deadline;
-    const struct job *job; /* job of the run: a table job */
+    const struct job *job; /* job of the run; its kind has table_job */
     const struct job_stores *stores;
     struct slice id; /* id of the run */
     int64_t requested_ticks;

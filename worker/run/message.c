@@ -434,7 +434,8 @@ static enum tw_err read_at(const struct json *message, struct arena *arena,
     return TW_OK;
 }
 
-/* W3C Trace Context requires that a text of any other form is ignored. */
+/* Is text a valid traceparent? W3C Trace Context requires that any other text
+ * is ignored. */
 bool message_is_traceparent(struct slice text)
 {
     static const char shape[] =
@@ -556,8 +557,8 @@ static enum tw_err read_json(const struct jobs *jobs, struct slice body,
 /*
  * The body of a message on a bound queue is an argument. But it may have been
  * put as a JSON message, when the queue was bound to another job or to none. If
- * it can be read as one, whatever its job, set wake_up_*. Only the ledger can
- * tell the two apart.
+ * the body can be read as a JSON message, of any job, set wake_up_*. Only the
+ * ledger shows which of the two the body is.
  */
 static void read_wake_up(const struct jobs *jobs, struct slice body,
     struct arena *arena, struct request *ret)

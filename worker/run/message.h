@@ -81,11 +81,11 @@ bool message_read_as_bound(const struct job *job, bool base64,
 /*
  * message_args: put the arguments of a message, or NAME=VALUE of the command
  * line, into the job's order, and check them. Each declared argument must be
- * given once, and no other. Values must be valid UTF-8, short enough for the
- * ledger, and not empty unless the job allows this. The service must allow the
- * keys that the job makes of them; this is not checked while a variable of the
- * job is unset, because the keys cannot be made then. ret lives in arena;
- * values are copied.
+ * given once, and no other argument may be given. Values must be valid UTF-8,
+ * short enough for the ledger, and not empty unless the job allows this. The
+ * service must allow the keys that the job makes of them; this is not checked
+ * while a variable of the job is unset, because the keys cannot be made then.
+ * ret lives in arena; values are copied.
  */
 TW_MUST_USE enum tw_err message_args(const struct job *job,
     const struct slice *names, const struct slice *values, size_t count,

@@ -22,7 +22,8 @@ struct notify {
     int64_t watchdog_ms;
 };
 
-/* In the address of an abstract socket, "@name", a NUL byte replaces the @. */
+/* Sets the address of the socket. In the address of an abstract socket,
+ * "@name", a NUL byte replaces the @. */
 static enum tw_err set_address(
     struct notify *notify, const char *socket_name, struct err *err)
 {

@@ -168,7 +168,7 @@ static void count_unserved(struct orphans *orphans, int64_t now_ticks)
     buf_done(&example);
 }
 
-/* Does run wait until a person resumes or finishes the run? */
+/* Does run wait until an operator resumes or finishes the run? */
 static bool waits_for_person(const struct ledger_run *run)
 {
     return run->state == LEDGER_PAUSED || ledger_waits_for_definition(run) ||

@@ -13,7 +13,7 @@
  * An orphan whose job is not configured is held for its definition, unless it
  * has a queue that this worker does not serve. A pass also counts the runs that
  * no worker of this configuration can take (unserved.h), and finds out whether
- * a person may resume or finish any run.
+ * an operator may resume or finish any run.
  */
 #ifndef TW_RUN_ORPHANS_H
 #define TW_RUN_ORPHANS_H
@@ -42,10 +42,11 @@ struct orphans {
 
     struct walk walk; /* pass over open runs */
     bool any_waits;  /* this pass, or the last one, found a run that waits until
-                        a person resumes or finishes the run */
+                        an operator resumes or finishes the run */
     size_t unserved; /* number of runs of this pass, or of the last one, for
                         which unserved_is() is true */
-    char *unserved_example; /* one of them, "JOB/ID: REASON"; NULL: none */
+    char *unserved_example; /* one of these runs, as "JOB/ID: REASON"; NULL:
+                               none */
     struct ledger_run run;
 };
 

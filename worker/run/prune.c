@@ -8,15 +8,16 @@
 #include "worker/store/retry.h"
 
 /* How long a message can be hidden. A run that was cancelled before its message
- * came may have a message that is hidden for so long. */
+ * came may have a message that is hidden for this time. */
 #define HIDDEN_MAX (7 * 24 * 3600 * TICKS_PER_S)
 /* How long a run is kept while its queue has messages, counted from the time at
  * which its own message must be visible. The message may still be there,
  * because perhaps no worker has served the queue since. */
 #define UNSERVED_MAX (30 * 24 * 3600 * TICKS_PER_S)
-/* A message that is left of an ended run is visible soon after the end: after
- * the visibility timeout, which is usually minutes at most. Then it is among
- * the first of its queue, or all of these were put before it was visible. */
+/* If an ended run has left a message, the message becomes visible soon after
+ * the end: after the visibility timeout, which is usually minutes at most. From
+ * then on it is among the first messages of its queue, or all first messages
+ * were put before it became visible. */
 #define FRONT_MAX (3600 * TICKS_PER_S)
 
 void prune_init(struct prune *prune)

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Pruning deletes runs that succeeded or were cancelled longer than `keep_runs`
- * ago from the ledger, with their ledger index rows. Failed runs are kept until
- * an operator drops them.
+ * Pruning deletes from the ledger the runs that succeeded or were cancelled
+ * longer than `keep_runs` ago, with their ledger index rows. Failed runs are
+ * kept until an operator drops them.
  *
  * A message whose run is not in the ledger begins a run. So a run whose message
- * may still come is kept for longer. If the run was cancelled, or its
- * MessageUntil is after its end, it is kept until the message must be visible
- * (at MessageUntil, or 7 days after a cancel), and then until its queue is
- * empty, but for 30 days at most. Any other run of a queue is kept while the
- * queue begins with messages that were put before the run's end, for 30 days
- * at most, too: one of these may be its own.
+ * may still come is kept for longer, for 30 days at most:
+ *
+ * - A run that was cancelled, or whose MessageUntil is after its end, is kept
+ *   until its message must be visible (at MessageUntil, or 7 days after a
+ *   cancel), and then until its queue is empty.
+ * - Any other run of a queue is kept while the first messages of the queue were
+ *   put before the end of the run, because one of them may be the message of
+ *   the run.
  *
  * A pass reads the ledger index rows job after job (also of jobs that are no
  * longer configured), the oldest day first, and makes one step for each run.

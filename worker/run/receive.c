@@ -8,7 +8,8 @@
 #include "worker/store/deadline.h"
 #include "worker/store/retry.h"
 
-/* No lease limits these requests, only the timeout of each request. */
+/* Begins a request. No lease limits these requests, only the timeout of each
+ * request. */
 static struct retry_call begin_call(
     const struct definition *definition, struct deadline *deadline)
 {

@@ -30,11 +30,11 @@
  * (lease_clock.h). */
 #define RENEW_MIN_MS 50
 /* Maximum interval of a run's ledger writes. Each write shows the owner whether
- * a person has asked to cancel or pause the run, so that this takes effect
+ * an operator has asked to cancel or pause the run, so that this takes effect
  * within 10 s. */
 #define LEDGER_MAX_MS 5000
-/* How long, after a person has asked to cancel or pause the run, its requests
- * that the service refuses are still retried, and those without a response are
+/* After an operator has asked to cancel or pause the run: time for which its
+ * refused requests are still retried, and for which missing responses are
  * waited for. */
 #define HURRY_MS 3000
 /* Number of concurrent runs for each thread that writes the ledger. */
@@ -196,7 +196,8 @@ static int64_t due_ms(const struct renewal *renewal, enum part part)
 
 /* ---- what the attempt handed over ---- */
 
-/* Lock held. */
+/* Call with the lock held. Moves the lines about failed entities to
+ * lease->run. */
 static void take_failed(struct renewal *renewal)
 {
     struct ledger_run *run = &renewal->lease->run;
@@ -221,7 +222,7 @@ static void take_failed(struct renewal *renewal)
     buf_done(&list);
 }
 
-/* Lock held. */
+/* Call with the lock held. Moves the notes to lease->run. */
 static void take_notes(struct renewal *renewal)
 {
     struct ledger_run *run = &renewal->lease->run;
@@ -250,11 +251,11 @@ static void take_progress(struct renewal *renewal)
         to->share = share < 1000 ? share / 1000.0 : 1;
 }
 
-/* Lock held. If the round for which deletes were accepted is complete, let the
- * next write remove the acceptance. The same write stores the checkpoint of the
- * next round, so that a round that is made again still accepts deletes, and the
- * next round does not. A newer acceptance, of which the kind does not know yet,
- * is kept. */
+/* Call with the lock held. If the round for which deletes were accepted is
+ * complete, let the next write remove the acceptance. The same write stores the
+ * checkpoint of the next round, so that a round that is made again still
+ * accepts deletes, and the next round does not. A newer acceptance, of which
+ * the kind does not know yet, is kept. */
 static void take_acceptance(struct renewal *renewal)
 {
     struct lease *lease = renewal->lease;
@@ -281,7 +282,8 @@ static void take_counts(struct renewal *renewal)
     to->throttled = throttled < INT32_MAX ? (int32_t)throttled : INT32_MAX;
 }
 
-/* Lock held. */
+/* Call with the lock held. Copies to lease->run all that the attempt has handed
+ * over. */
 static void take_handed(struct renewal *renewal)
 {
     struct ledger_run *run = &renewal->lease->run;
@@ -306,7 +308,8 @@ static void take_handed(struct renewal *renewal)
 
 /* ---- renewing ---- */
 
-/* Lock held. */
+/* Call with the lock held. Sets the status, wakes the attempt, and closes the
+ * deadline if the lease is lost. */
 static void set_status(struct renewal *renewal, enum lease_status status)
 {
     renewal->status = status;
@@ -315,7 +318,8 @@ static void set_status(struct renewal *renewal, enum lease_status status)
         deadline_close(&renewal->lease->deadline);
 }
 
-/* Lock held; the lock is released while the request is in flight. */
+/* Call with the lock held, which is released while the request is in flight.
+ * Renews the message. */
 static void renew_message(struct renewal *renewal)
 {
     struct schedule *message = &renewal->parts[PART_MESSAGE];
@@ -340,8 +344,8 @@ static void renew_message(struct renewal *renewal)
         message->retry_ms = retry_ms(renewal);
 }
 
-/* Lock held. Call after each ledger write: if the write contained the phase,
- * note whether it is stored, and wake the waiting attempt. */
+/* Call with the lock held, after each ledger write. If the write contained the
+ * phase, note whether it is stored, and wake the waiting attempt. */
 static void answer_phase(
     struct renewal *renewal, bool stored, const struct err *err)
 {
@@ -353,8 +357,8 @@ static void answer_phase(
     platform_wake_all(&renewal->changed);
 }
 
-/* Lock held. Obey what a person has asked of this run since the last ledger
- * write. True: the run must stop, and the caller logs this. */
+/* Call with the lock held. Obey what an operator has asked of this run since
+ * the last ledger write. True: the run must stop, and the caller logs this. */
 static bool take_asked(struct renewal *renewal)
 {
     const struct lease *lease = renewal->lease;
@@ -376,8 +380,8 @@ static bool take_asked(struct renewal *renewal)
     return news && lease->asked != LEASE_ASKED_NOTHING;
 }
 
-/* Lock held. Note the result of a ledger write. True: the run must stop, and
- * the caller logs this. */
+/* Call with the lock held. Note the result of a ledger write. True: the run
+ * must stop, and the caller logs this. */
 static bool take_answer(struct renewal *renewal, enum lease_status status,
     int64_t sent_ms, const struct err *err)
 {
@@ -401,8 +405,9 @@ static bool take_answer(struct renewal *renewal, enum lease_status status,
     return false;
 }
 
-/* Lock not held, so that a log that blocks delays neither leases nor the end of
- * the process. The renewal's ledger part is busy. */
+/* Logs the result of a ledger write. Call without the lock, so that a log that
+ * blocks delays neither leases nor the end of the process. The renewal's ledger
+ * part is busy. */
 static void log_answer(struct renewal *renewal, enum lease_status status,
     bool asked, const struct err *err)
 {
@@ -419,7 +424,8 @@ static void log_answer(struct renewal *renewal, enum lease_status status,
             &renewal->lease->run, platform_boot_ms());
 }
 
-/* Lock held; the lock is released while requests are in flight. */
+/* Call with the lock held, which is released while requests are in flight.
+ * Writes the ledger. */
 static void renew_ledger(struct renewal *renewal)
 {
     struct platform_mutex *lock = &renewal->renewer->lock;
@@ -445,8 +451,8 @@ static void renew_ledger(struct renewal *renewal)
 
 /* ---- the threads ---- */
 
-/* Lock held. Find the renewal whose part is due first; *ret_due_ms: when the
- * part is due. NULL: no part will be due. */
+/* Call with the lock held. Find the renewal whose part is due first;
+ * *ret_due_ms: when the part is due. NULL: no part will be due. */
 static struct renewal *next_renewal(
     struct renewer *renewer, enum part part, int64_t *ret_due_ms)
 {
@@ -464,8 +470,8 @@ static struct renewal *next_renewal(
     return next;
 }
 
-/* Lock held. Wake each part's watcher if the part is due before its wait
- * ends. */
+/* Call with the lock held. Wake each part's watcher if the part is due before
+ * its wait ends. */
 static void wake_watchers(const struct renewal *renewal)
 {
     struct renewer *renewer = renewal->renewer;
@@ -478,7 +484,7 @@ static void wake_watchers(const struct renewal *renewal)
     }
 }
 
-/* Lock held. */
+/* Call with the lock held. Renews one part. */
 static void renew(struct renewal *renewal, enum part part)
 {
     renewal->parts[part].busy = true;
@@ -493,8 +499,8 @@ static void renew(struct renewal *renewal, enum part part)
     wake_watchers(renewal);
 }
 
-/* Lock held. If there is no watcher, self becomes the watcher and waits until
- * at_ms; otherwise self waits until another thread wakes it. */
+/* Call with the lock held. If there is no watcher, self becomes the watcher and
+ * waits until at_ms; otherwise self waits until another thread wakes it. */
 static void wait_idle(struct renewer_thread *self, int64_t at_ms)
 {
     struct renewer *renewer = self->renewer;
@@ -512,8 +518,8 @@ static void wait_idle(struct renewer_thread *self, int64_t at_ms)
         renewer->watchers[self->part].thread = NULL;
 }
 
-/* Lock held. Call before self sends: wakes another idle thread of the part to
- * become the watcher. */
+/* Call with the lock held, before self sends. Wakes another idle thread of the
+ * part to become the watcher. */
 static void leave_watch(const struct renewer_thread *self)
 {
     struct renewer *renewer = self->renewer;
@@ -549,7 +555,7 @@ static void serve(void *arg)
     platform_unlock(&renewer->lock);
 }
 
-/* Lock held. */
+/* Call with the lock held. Starts the threads that are missing. */
 static void start_threads(struct renewer *renewer)
 {
     for (; renewer->started < renewer->thread_count; renewer->started++) {
@@ -759,7 +765,7 @@ enum lease_status renewal_status(struct renewal *renewal)
     return status;
 }
 
-/* Lock held. */
+/* Call with the lock held. Removes the renewal from the list. */
 static void remove_renewal(struct renewal *renewal)
 {
     struct renewal **at = &renewal->renewer->first;

@@ -83,7 +83,7 @@ int renewal_failed(struct renewal *renewal, const char *line);
  * Note. */
 void renewal_note(struct renewal *renewal, const char *sentence);
 
-/* renewal_asked: return what a person has asked of this run's owner. Any
+/* renewal_asked: return what an operator has asked of this run's owner. Any
  * thread. */
 enum lease_asked renewal_asked(struct renewal *renewal);
 

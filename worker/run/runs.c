@@ -368,8 +368,9 @@ static size_t lesser(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Returns how many of the rows that are left are read next. If query selects
- * every run, these are not more than the list still lacks. */
+/* Returns the number of rows that are read next, of the rows that are left. If
+ * query selects every run, this is not more than the number of runs that the
+ * list still lacks. */
 static size_t next_rows(
     const struct runs_query *query, const struct runs *runs, size_t left)
 {

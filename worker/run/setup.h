@@ -83,8 +83,9 @@ const struct setup_queue *setup_queue_for(
 
 /*
  * setup_queue_of_run: find the queue for a wake-up message of a run of job.
- * This is queue, the run's own, if it is still served and not bound to another
- * job; else setup_queue_for() finds it. NULL: no queue serves the run.
+ * This is `queue`, the run's own queue, if it is still served and not bound to
+ * another job; else the result of setup_queue_for(). NULL: no queue serves the
+ * run.
  */
 const struct setup_queue *setup_queue_of_run(
     const struct setup *setup, const struct job *job, struct slice queue);

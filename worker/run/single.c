@@ -21,8 +21,8 @@
 #include "worker/store/retry.h"
 #include "worker/store/store.h"
 
-/* A waiting run is read at least so often, so that `cancel`, `pause` and
- * `finish` take effect within 10 s. */
+/* Longest time between two reads of a waiting run, so that `cancel`, `pause`
+ * and `finish` take effect within 10 s. */
 #define NOTICED_WITHIN_MS INT64_C(5000)
 
 struct single {
@@ -55,7 +55,8 @@ static bool is_stopping(void *context)
     return stopping;
 }
 
-/* Lock held. Call while single->run is set. */
+/* Call with the lock held, and while single->run is set. Notes the counts of
+ * the run. */
 static void note_counts(struct single *single)
 {
     struct run *run = single->run;
@@ -97,7 +98,7 @@ void single_stop(struct single *single)
     platform_unlock(&single->lock);
 }
 
-/* Wait until until_ms, but not longer than most_ms: then the caller makes
+/* Wait until until_ms, but for at most most_ms, after which the caller makes
  * another attempt. False: stopped while waiting. */
 static bool wait_until(
     struct single *single, int64_t until_ms, int64_t most_ms, bool held)
@@ -125,7 +126,8 @@ static bool pass_time(struct single *single, const struct attempt_result *work)
 {
     const struct setup *setup = single->options.definition->setup;
     /* Attempts are made before until_ms, too, because an owner may release its
-     * lease early, and a person may cancel, pause or finish a waiting run. */
+     * lease early, and an operator may cancel, pause or finish a waiting
+     * run. */
     int64_t most_ms =
         work->held ? 1000 : setup->visibility_timeout_s * 1000 / 3;
 
@@ -186,7 +188,8 @@ static void set_refused(const struct attempt_result *work,
     *ret_outcome = TW_CONFLICT;
 }
 
-/* True: make another attempt. False: *ret_outcome and ret are the result. */
+/* Decide whether another attempt follows. False: none follows; *ret_outcome and
+ * ret are the result. */
 static bool go_on(struct single *single, const struct attempt_result *work,
     struct single_result *ret, enum tw_err *ret_outcome, struct err *err)
 {
@@ -258,8 +261,9 @@ static enum tw_err create_ledger(struct store *store, struct err *err)
     return ledger_ensure(store, &deadline, RETRY_UNANSWERED_MS, err);
 }
 
-/* Deletes are accepted once, for the next round: the ledger has it after the
- * first attempt that had the run, until a round is complete. */
+/* Make attempts until the run ends or stops. Deletes are accepted once, for the
+ * next round: after the first attempt that acquired the run, the ledger has the
+ * acceptance, until a round is complete. */
 static enum tw_err attempts(struct single *single, struct lease_request *wish,
     struct single_result *ret, struct err *err)
 {

@@ -3,7 +3,7 @@
  * Open runs that no worker of a configuration can take: their job was removed
  * or has another kind now, or their queue is not served any more. Their
  * messages, if they have any, stay in a queue that no worker reads. So such
- * runs are reported until a person acts: by `worker --drain`, `status
+ * runs are reported until an operator acts: by `worker --drain`, `status
  * --failing` and the log of the worker.
  */
 #ifndef TW_RUN_UNSERVED_H

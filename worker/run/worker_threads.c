@@ -74,7 +74,7 @@ struct worker_threads {
      * are polled. */
     int64_t visible_ms[VISIBLE_MAX];
     size_t visible_count;
-    /* any_waits: a run may wait until a person resumes or finishes the run.
+    /* any_waits: a run may wait until an operator resumes or finishes the run.
      * released: since the begin of the last pass over the open runs, an attempt
      * has released such a run. */
     bool any_waits, released;
@@ -216,8 +216,8 @@ static void set_any_waits(struct worker_threads *threads, bool any_waits)
     }
 }
 
-/* Note that an attempt has released a run that a person may resume or finish.
- */
+/* Note that an attempt has released a run that an operator may resume or
+ * finish. */
 static void note_released(
     struct worker_threads *threads, const struct attempt_result *result)
 {
@@ -263,8 +263,8 @@ static int64_t expect_messages(struct worker_threads *threads)
     return next_ms;
 }
 
-/* True: a queue was due, and `thread` begins to poll this queue. False:
- * *ret_due_ms is when to check again whether a queue is due. */
+/* Chooses a queue that is due. True: `thread` begins to poll this queue. False:
+ * no queue is due, and *ret_due_ms is when to check again. */
 static bool choose_queue(struct worker_thread *thread, int64_t *ret_due_ms)
 {
     struct worker_threads *threads = thread->threads;
@@ -402,7 +402,7 @@ static void note_answer(struct worker_thread *thread,
         poll->due_ms = platform_boot_ms();
 }
 
-/* Give task to an idle thread. Lock held. */
+/* Give task to an idle thread. Call with the lock held. */
 static void put_task(struct worker_thread *thread, const struct task *task)
 {
     thread->task = *task;

@@ -9,10 +9,11 @@
  *
  * A queue that cannot be read or created is polled again after 1 s, doubling to
  * 10 s. An empty response doubles the interval, from poll.min up to poll.max.
- * While there is a waiting run that a person may resume or finish, the interval
- * is 8 s at most. When a message that an attempt has hidden becomes visible,
- * every queue without an outage is polled at once, and its interval begins
- * again at poll.min. `slots:` of a queue limits the queue's concurrent runs.
+ * While there is a waiting run that an operator may resume or finish, the
+ * interval is 8 s at most. When a message that an attempt has hidden becomes
+ * visible, every queue without an outage is polled at once, and its interval
+ * begins again at poll.min. `slots:` of a queue limits the queue's concurrent
+ * runs.
  */
 #ifndef TW_RUN_WORKER_THREADS_H
 #define TW_RUN_WORKER_THREADS_H
@@ -87,8 +88,8 @@ void worker_threads_poll_now(struct worker_threads *threads);
 /*
  * worker_threads_begin_pass, worker_threads_end_pass: call at the beginning and
  * at the end of a pass over all open runs. any_waits: the pass found a run that
- * waits until a person resumes or finishes the run. If any_waits is true, or an
- * attempt has released such a run since the pass began, queues are polled at
+ * waits until an operator resumes or finishes the run. If any_waits is true, or
+ * an attempt has released such a run since the pass began, queues are polled at
  * least every 8 s until the end of the next pass. So the message of `resume` or
  * `finish` is received within 10 s. Any thread.
  */
