@@ -10,7 +10,7 @@
 
 #define PORT_MAX 65535
 
-/* Split HOST:PORT or [HOST]:PORT. */
+/* Split a text of the form HOST:PORT or [HOST]:PORT. */
 static bool split(struct slice text, struct slice *ret_host, int64_t *ret_port)
 {
     size_t colon = text.len;

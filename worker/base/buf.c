@@ -96,7 +96,8 @@ void buf_add_char(struct buf *buf, char c)
     buf_add(buf, &c, 1);
 }
 
-/* The first vsnprintf() writes into the free room, which mostly suffices. */
+/* Adds a formatted text. The first vsnprintf() writes into the free room, which
+ * is usually large enough. */
 void buf_add_format(struct buf *buf, const char *format, ...)
 {
     size_t room = buf->overflow ? 0 : buf->room - buf->len;

@@ -18,8 +18,8 @@ struct crypto_hmac_key {
                            used itself */
 };
 
-/* For OpenSSL calls that fail only if memory is exhausted, because key, digest
- * and sizes are valid and fixed. */
+/* Ends the process unless `done` is true. For OpenSSL calls that fail only if
+ * memory is exhausted, because key, digest and sizes are valid and fixed. */
 static void must(bool done)
 {
     if (!done)
@@ -110,7 +110,7 @@ void crypto_base64(struct buf *to, struct slice data)
     crypto_wipe(piece, sizeof(piece));
 }
 
-/* The six bits that c encodes, or -1. */
+/* Returns the six bits that c encodes, or -1. */
 static int base64_value(char c)
 {
     if (c >= 'A' && c <= 'Z')
@@ -122,7 +122,7 @@ static int base64_value(char c)
     return c == '+' ? 62 : c == '/' ? 63 : -1;
 }
 
-/* The number of padding characters at the end of text. */
+/* Returns the number of padding characters at the end of text. */
 static size_t padding_of(struct slice text)
 {
     if (text.len == 0 || text.at[text.len - 1] != '=')

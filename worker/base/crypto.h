@@ -54,8 +54,9 @@ void crypto_roots_free(struct crypto_roots *roots);
  * is the connection's SSL_CTX of OpenSSL. */
 void crypto_roots_lend(struct crypto_roots *roots, void *ssl_ctx);
 
-/* crypto_is_equal: are the len bytes of both equal? Takes the same time
- * wherever they differ. */
+/* crypto_is_equal: are the first len bytes of `one` and of `other` equal? Takes
+ * the same time wherever they differ, so that the time reveals nothing about a
+ * secret. */
 bool crypto_is_equal(const void *one, const void *other, size_t len);
 
 /* crypto_wipe: overwrite secrets; no compiler removes the write. */

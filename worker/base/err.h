@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Outcomes: the code for the caller's decision, the sentence for a person. */
+/* The outcomes of operations: a code by which the caller decides, and a
+ * sentence for an operator. */
 #ifndef TW_BASE_ERR_H
 #define TW_BASE_ERR_H
 
@@ -22,7 +23,7 @@ enum tw_err {
                    */
     TW_BUSY,      /* not done: throttled or unreachable; a later try may
                      succeed */
-    TW_REFUSED,   /* not done: the credentials are refused, until a person
+    TW_REFUSED,   /* not done: the credentials are refused, until an operator
                      corrects them */
     TW_FORBIDDEN, /* not done: a right for the operation is missing, in the
                      service or on the local disk; each retry fails too */
@@ -31,7 +32,7 @@ enum tw_err {
                      succeed */
     TW_STOPPED, /* not done: the deadline closed before the request was sent */
     TW_FULL, /* not done: the local disk or a store's file is full, damaged or
-                cannot be written, until a person acts */
+                cannot be written, until an operator acts */
 };
 
 /* err_name: return the name of a code for logs, "ok", "not found", ... Static.
@@ -39,8 +40,8 @@ enum tw_err {
 const char *err_name(enum tw_err code);
 
 /*
- * One sentence about what went wrong and where, for the person who must act. No
- * newline, no secret. Begins in lower case, ends without a full stop.
+ * One sentence about what went wrong and where, for the operator who must act.
+ * No newline, no secret. Begins in lower case, ends without a full stop.
  */
 struct err {
     char text[1024];

@@ -15,8 +15,9 @@
 
 #define HASH_BEGIN UINT64_C(14695981039346656037)
 
-/* hash_bytes, hash_slice: return the hash of earlier bytes followed by these.
- * hash: the hash of the earlier bytes; HASH_BEGIN: there are none. */
+/* hash_bytes, hash_slice: return the hash of earlier bytes followed by the
+ * given bytes. `hash` is the hash of the earlier bytes; HASH_BEGIN: there are
+ * none. */
 uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t len);
 uint64_t hash_slice(uint64_t hash, struct slice text);
 

@@ -63,7 +63,7 @@ static bool accept_after_blanks(struct scan *scan, char c)
     return accept(scan, c);
 }
 
-/* The code unit of the four hex digits at `at`, or -1. */
+/* Returns the code unit of the four hex digits at `at`, or -1. */
 static int hex_unit(const char *at, const char *end)
 {
     int unit = 0;
@@ -149,7 +149,7 @@ static uint64_t find_stops(uint64_t eight)
            HIGH_BITS;
 }
 
-/* As find_stops(), but only for backslashes. */
+/* Like find_stops(), but only for backslashes. */
 static uint64_t find_backslash(uint64_t eight)
 {
     uint64_t backslash = eight ^ EACH('\\');
@@ -157,7 +157,8 @@ static uint64_t find_backslash(uint64_t eight)
     return (backslash - EACH(1)) & ~backslash & HIGH_BITS;
 }
 
-/* The eight bytes at `at` as a number, with the first byte lowest. */
+/* Returns the eight bytes at `at` as a number whose lowest byte is the first
+ * one. */
 static uint64_t load_eight(const char *at)
 {
     uint64_t eight;
@@ -166,7 +167,8 @@ static uint64_t load_eight(const char *at)
     return le64toh(eight);
 }
 
-/* The number of bytes before the first byte whose high bit is set in stops. */
+/* Returns the number of bytes before the first byte whose high bit is set in
+ * stops. */
 static size_t before_stop(uint64_t stops)
 {
     return stops ? (size_t)__builtin_ctzll(stops) / 8 : sizeof(stops);
@@ -480,7 +482,7 @@ static struct slice name_at(const struct names *names, size_t index)
     return member_at(names, index)->name;
 }
 
-/* A total order of names: by length, then by bytes. */
+/* Compares two names: by length, then by bytes. */
 static int compare_names(struct slice a, struct slice b)
 {
     if (a.len != b.len)
@@ -531,8 +533,8 @@ static void sort_names(const struct names *names, uint32_t *sorted)
         memcpy(sorted, from, count * sizeof(*sorted));
 }
 
-/* The first member that repeats an earlier name, or NULL. sorted may be NULL if
- * there are few names. */
+/* Returns the first member that repeats an earlier name, or NULL. sorted may be
+ * NULL if there are few names. */
 static const struct json_member *find_repeated(
     const struct names *names, const uint32_t *sorted)
 {
@@ -573,9 +575,9 @@ struct annotations {
     size_t count;
 };
 
-/* The index at which the last member of the list is to be kept: that of an
- * earlier annotation with the same name or, if there is none, its present
- * index. */
+/* Returns the index at which the last member of the list is to be stored: the
+ * index of an earlier annotation with the same name or, if there is none, its
+ * present index. */
 static size_t place_of_last(
     struct annotations *annotations, const struct json_members *members)
 {
@@ -716,7 +718,8 @@ enum tw_err json_flat_object(struct slice text, const char *annotation,
     return code;
 }
 
-/* Find name by binary search. Returns its index; names->count: not found. */
+/* Find name by binary search. Returns its index, or names->count if it is not
+ * found. */
 static size_t search(
     const struct names *names, const uint32_t *sorted, struct slice name)
 {
@@ -1010,7 +1013,7 @@ static bool is_plain(char c)
     return c >= ' ' && c < 0x7f && c != '"' && c != '\\';
 }
 
-/* The number of plain characters (is_plain()) at the start of text. */
+/* Returns the number of plain characters (is_plain()) at the start of text. */
 static size_t plain_prefix(struct slice text)
 {
     size_t len = 0;
@@ -1028,7 +1031,7 @@ static size_t plain_prefix(struct slice text)
     return len;
 }
 
-/* The escape of two characters for c, or NULL if c has none. */
+/* Returns the escape of two characters for c, or NULL if c has none. */
 static const char *short_escape(char c)
 {
     switch (c) {

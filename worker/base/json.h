@@ -98,7 +98,8 @@ struct slice json_member_text(
     const struct json_member *member, struct arena *arena);
 
 /* json_has_lone_surrogate: does raw, the text of a JSON string, escape half a
- * surrogate pair? Decoded it is another text, with U+FFFD. */
+ * surrogate pair? In the decoded text U+FFFD replaces that half, so the decoded
+ * text is another one. */
 bool json_has_lone_surrogate(struct slice raw);
 
 /* json_unquote: decode raw, the text of a value. False: raw is not exactly one

@@ -77,7 +77,7 @@ void log_set_level(enum log_level level)
     atomic_store(&shown_level, (int)level);
 }
 
-/* The index of name in names; -1: it is not there. */
+/* Returns the index of name in names; -1: names does not have it. */
 static int named(const char *const *names, int count, const char *name)
 {
     for (int i = 0; i < count; i++)
@@ -213,8 +213,9 @@ static void add_json_line(struct buf *line, const struct said *said)
     buf_add_text(line, "}\n");
 }
 
-/* One write(2). If a full pipe takes only part of the line, the rest is lost:
- * writing it later could put it between lines of other processes. */
+/* Write the line with one write(2). If a full pipe takes only a part of the
+ * line, the rest is lost, because it could land between lines of other
+ * processes if it were written later. */
 static void write_line(struct slice line)
 {
     ssize_t wrote;
@@ -224,7 +225,7 @@ static void write_line(struct slice line)
     while (wrote < 0 && errno == EINTR);
 }
 
-/* The message, cut if it is too long. Owned. */
+/* Returns the message, cut if it is too long. Owned. */
 static TW_PRINTF(1, 0) char *message_of(const char *format, va_list args)
 {
     char *text = mem_alloc(MESSAGE_MAX_BYTES + 1);

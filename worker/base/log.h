@@ -85,7 +85,7 @@ void log_run_vline(enum log_level level, const struct log_run *run,
     TW_PRINTF(4, 0);
 
 /* log_anyway: like log_line(), but also if lines of this level are not shown:
- * for what a command prints for a person. */
+ * for what a command prints for an operator. */
 void log_anyway(enum log_level level, const char *object, const char *format,
     ...) TW_PRINTF(3, 4);
 

@@ -22,9 +22,9 @@
 /*
  * The block size from which malloc uses mmap, and the free memory at the end of
  * the heap from which it is returned to the system. Pages and batches of some
- * 100 KiB are allocated and freed for each request. With lower limits each
- * request would fault its memory in again, which took a third of the CPU time
- * of an upgrade.
+ * 100 KiB are allocated and freed for each request. With lower limits, each
+ * request would cause page faults for its memory again, which took a third of
+ * the CPU time of an upgrade.
  */
 #define MAPPED_BYTES (1024 * 1024)
 #define TRIM_BYTES (2 * 1024 * 1024)
@@ -71,8 +71,8 @@ static bool must_fail(void)
     return false;
 }
 
-/* Number of calls mem_wipe_moved(true) without a later mem_wipe_moved(false).
- */
+/* Number of calls of mem_wipe_moved(true) that no mem_wipe_moved(false) has
+ * ended yet. */
 static atomic_uint wiping;
 
 void mem_wipe_moved(bool on)
@@ -247,7 +247,7 @@ void mem_free(void *at)
     free(at);
 }
 
-/* The size of a block; 0: not known. */
+/* Returns the size of a block; 0: not known. */
 static size_t size_of(void *at)
 {
 #ifdef __GLIBC__

@@ -38,11 +38,11 @@
 
 /*
  * mem_keep_little: make the allocator return freed memory to the system. By
- * default glibc has eight arenas a core, each of which keeps freed memory, and
- * raises its mmap threshold after large blocks. So peak memory grew with the
- * number of cores, and varied by 5 to 12 MiB on two cores. One arena and fixed
- * thresholds (mem.c) prevent this. Call it before any thread starts. No-op with
- * another libc.
+ * default glibc has eight arenas per core, each of which keeps freed memory,
+ * and raises its mmap threshold after large blocks. So peak memory grew with
+ * the number of cores, and varied by 5 to 12 MiB on two cores. One arena and
+ * fixed thresholds (mem.c) prevent this. Call it before any thread starts.
+ * No-op with another libc.
  */
 void mem_keep_little(void);
 
@@ -94,8 +94,7 @@ void mem_wipe_moved(bool on);
 
 /*
  * mem_fail_after: let the n-th allocation from now fail; 0: none (the default).
- * Returns how many allocations were left until the one that the previous call
- * would have let fail. For tests.
+ * Returns what was left of the previous call's n. For tests.
  */
 unsigned long mem_fail_after(unsigned long n);
 

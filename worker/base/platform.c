@@ -57,7 +57,7 @@ static void __attribute__((noreturn)) give_up(const char *what, int error)
     _exit(EXIT_AGAIN);
 }
 
-/* For pthread calls that fail only because of a bug. */
+/* Ends the process if a pthread call has failed, which only a bug can cause. */
 static void must(int error)
 {
     if (error != 0)
@@ -203,7 +203,7 @@ static void real_cond_done(struct platform_cond *cond)
     must(pthread_cond_destroy(&cond->real));
 }
 
-/* The time on CLOCK_MONOTONIC that is wait_ms from now. */
+/* Returns the time on CLOCK_MONOTONIC that is wait_ms from now. */
 static struct timespec monotonic_in(int64_t wait_ms)
 {
     struct timespec until = now_of(CLOCK_MONOTONIC);

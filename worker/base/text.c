@@ -26,7 +26,7 @@ static bool is_word(char c)
     return is_digit(c) || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
 }
 
-/* The value of a hex digit, or -1. */
+/* Returns the value of a hex digit, or -1. */
 static int hex_value(char c)
 {
     if (is_digit(c))
@@ -93,8 +93,7 @@ bool text_int64(struct slice text, int64_t min, int64_t max, int64_t *ret)
     return true;
 }
 
-/* Is text -? (0 | [1-9][0-9]*) (. [0-9]+)? ([eE] [+-]? [0-9]+)? without blanks?
- */
+/* Is text a JSON number, without blanks around it? */
 static bool is_json_number(struct slice text)
 {
     take_char(&text, '-');
@@ -111,8 +110,8 @@ static bool is_json_number(struct slice text)
     return text.len == 0;
 }
 
-/* Copies the text, because strtod() needs a NUL after it. The program never
- * sets a locale, so the decimal point is '.'. */
+/* Converts text to a double. Copies text, because strtod() needs a NUL after
+ * it. The program never sets a locale, so the decimal point is '.'. */
 static double to_double(struct slice text)
 {
     char few[64], *copy = few;
@@ -211,7 +210,8 @@ static int days_in_month(int year, int month)
     return days[month - 1] + (month == 2 && is_leap(year));
 }
 
-/* Days from 0001-01-01 to the first of January of year. */
+/* Returns the number of days from 0001-01-01 to the first of January of
+ * year. */
 static int64_t days_before_year(int year)
 {
     int64_t past = year - 1;
@@ -318,7 +318,8 @@ bool text_ticks(struct slice text, int64_t *ret_ticks)
     return true;
 }
 
-/* The year that contains the day *days; *days becomes the day in that year. */
+/* Returns the year that contains the day *days; *days becomes the day in that
+ * year. */
 static int year_of(int64_t *days)
 {
     /* A lower bound, because a year has at most 366 days. */
@@ -376,7 +377,7 @@ static const char *const month_names[] = {
     "Dec",
 };
 
-/* The name of the day that ticks is in; 0001-01-01 was a Monday. */
+/* Returns the name of the weekday of ticks; 0001-01-01 was a Monday. */
 static const char *weekday(int64_t ticks)
 {
     static const char *const names[] = {
@@ -436,7 +437,8 @@ bool text_parse_http_date(struct slice text, int64_t *ret_ticks)
 
 /* UTF-8 */
 
-/* The length of the well-formed character at the start of text, or 0. */
+/* Returns the length of the well-formed character at the start of text, or
+ * 0. */
 static size_t utf8_length(struct slice text)
 {
     const unsigned char *at = (const unsigned char *)text.at;
@@ -466,7 +468,8 @@ static size_t utf8_length(struct slice text)
     return len;
 }
 
-/* The number of ASCII bytes at the start of text, in units of eight bytes. */
+/* Returns the number of ASCII bytes at the start of text, in units of eight
+ * bytes. */
 static size_t ascii_run(struct slice text)
 {
     size_t run = 0;
@@ -540,9 +543,9 @@ size_t text_utf16_units(struct slice text)
     return units;
 }
 
-/* The rank of a lead byte in UTF-16 order. Characters of four bytes
- * (F0 to F4) are surrogate pairs in UTF-16, which sort before U+E000 to U+FFFF
- * (lead bytes EE and EF). */
+/* Returns the rank of a byte in UTF-16 order. Characters of four bytes (F0 to
+ * F4) are surrogate pairs in UTF-16, which sort before U+E000 to U+FFFF (lead
+ * bytes EE and EF). */
 static int utf16_rank(unsigned char c)
 {
     if (c >= 0xf0)
@@ -745,9 +748,9 @@ static size_t least(size_t a, size_t b)
 }
 
 /*
- * The edit distance (insert, delete, change, swap two neighbors) of texts of at
- * most NEAREST_MAX bytes. Of the table of the standard algorithm only three
- * rows are in memory.
+ * Returns the edit distance (insert, delete, change, swap two neighbours) of
+ * texts of at most NEAREST_MAX bytes. Only three rows of the table of the
+ * standard algorithm are in memory.
  */
 static size_t distance(struct slice a, struct slice b)
 {
@@ -839,7 +842,7 @@ bool text_is_run_id(struct slice text)
     return true;
 }
 
-/* 16 random bytes with the version and variant bits of a random UUID. */
+/* Makes 16 random bytes with the version and variant bits of a random UUID. */
 static void random_uuid(unsigned char to[16])
 {
     platform_random(to, 16);

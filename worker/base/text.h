@@ -21,7 +21,7 @@
 #define TICKS_1601 INT64_C(504911232000000000)
 #define TICKS_MAX INT64_C(3155378975999999999)
 
-/* text_int64: parse a decimal number, optional '-', of min..max. */
+/* text_int64: parse a decimal number from min to max, with an optional '-'. */
 bool text_int64(struct slice text, int64_t min, int64_t max, int64_t *ret);
 
 /* text_double: parse a finite JSON number. */

@@ -146,8 +146,8 @@ static bool is_done(struct export_all *all, const char *table, bool *ret_begun)
     return done;
 }
 
-/* Refuse a file that an import would take for the same table as a file of this
- * export, or that would be replaced without --force. */
+/* Refuse a file that an import would take for a file of the same table as a
+ * file of this export, or that the export would replace without --force. */
 static int check_file(struct export_all *all, const struct folder_file *file)
 {
     const char *path;

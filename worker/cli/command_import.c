@@ -85,7 +85,7 @@ static int read_choices(
     return code;
 }
 
-/* The options for the file at path. id may be NULL. */
+/* Read the options for the import of the file at path. id may be NULL. */
 static int read_options(struct table_command *command, const char *path,
     const char *id, struct import_options *options)
 {
@@ -130,7 +130,8 @@ static void print_stored(
     buf_done(&line);
 }
 
-/* Return the exit code; for 1, print the reason as the last line. */
+/* Returns the exit code for the outcome. If it is 1, prints the reason as the
+ * last line. */
 static int end_with(
     const struct import_options *options, const struct import_result *result)
 {
@@ -148,8 +149,8 @@ static int end_with(
     return EXIT_FAILED;
 }
 
-/* *ret_result (may be NULL) is set if all lines are stored, skipped or
- * rejected. */
+/* Import the file. *ret_result (may be NULL) is set if all lines are stored,
+ * skipped or rejected. */
 static int perform(struct table_command *command,
     const struct import_options *options, struct import_result *ret_result)
 {

@@ -63,8 +63,8 @@ static void add_first_line(struct buf *line, struct slice error)
 }
 
 /* Print one line for the runs that ended for the same reason. run: the newest
- * of them. id: the id of one of them. more: how many there are beside that one.
- */
+ * of these runs. id: the id of one of them. more: the number of the other
+ * runs. */
 static void list_line(
     const struct ledger_run *run, struct slice id, size_t more)
 {
@@ -164,9 +164,10 @@ static bool is_body_only_queued(const struct ledger_run *run)
     return run->args.len == 0 && run->queue.len > 0;
 }
 
-/* A person who retries one run reads the sentence about its definition; of many
- * runs only those are retried whose definition has not changed, unless the
- * person asks for all. */
+/* Are changed definitions accepted? If an operator retries one run, they are,
+ * because the command prints a sentence about it. With --all, runs whose
+ * definition has changed are retried only if the command has
+ * --accept-definition. */
 static bool accepts_definitions(const struct poison *poison)
 {
     return !poison->invocation->values[OPTION_ALL] ||
@@ -363,8 +364,8 @@ static void list_groups(const struct runs *runs)
 
 /* ---- retry and drop of many runs ---- */
 
-/* How many runs are acted on at the same time. Each needs several requests in
- * turn. */
+/* Number of runs that are acted on at the same time. Each run needs several
+ * requests in turn. */
 #define AT_ONCE 16
 
 /* Runs that several threads act on. */
@@ -392,7 +393,8 @@ static void act_on_next(void *arg)
     }
 }
 
-/* Act on all runs. If any failed, returns the exit code of one of these. */
+/* Act on all runs. If the action failed for a run, returns the exit code of
+ * such a run. */
 static int act_at_once(
     struct poison *poison, const struct ledger_run **runs, size_t count)
 {
@@ -425,7 +427,8 @@ static int compare_copies(const void *a, const void *b)
     return slice_compare((*one)->poison_id, (*other)->poison_id);
 }
 
-/* The index in left of the run whose copy has that id; left->count: none. */
+/* Returns the index in left of the run whose poison copy has this id;
+ * left->count: there is none. */
 static size_t find_left(const struct left *left, struct slice copy_id)
 {
     size_t from = 0, below = left->count;
@@ -489,7 +492,8 @@ static int act_on_copies(struct poison *poison, struct left *left)
             continue;
         }
         count = take_first(poison, left->runs[i]->queue, left, first);
-        if (count == 0) { /* no copy can be peeked, which the action reports */
+        if (count == 0) { /* no poison copy can be peeked: the action itself
+                             reports this for each run */
             first[count++] = left->runs[i];
             left->done[i] = true;
         }

@@ -47,7 +47,8 @@ static int end_unserved(
     return EXIT_UNREACHABLE;
 }
 
-/* A run that has not begun yet keeps the time at which it is to begin. */
+/* Print that the run continues. A run that has not begun yet keeps the time at
+ * which it is to begin. */
 static void print_continues(
     const struct ledger_run *run, const struct control_resumed *resumed)
 {

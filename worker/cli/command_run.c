@@ -329,9 +329,10 @@ static int open_stores(
 
 /* ---- a dry run ---- */
 
-/* The ledger's store, in which a dry run looks up whether the job is closed or
- * its steps have changed. NULL: the run would not be refused for it, or the
- * store cannot be opened, which is no reason to make no dry run. */
+/* Open the ledger's store, in which a dry run looks up whether the job is
+ * closed or its steps have changed. NULL: the ledger cannot be a reason to
+ * refuse the run, or the store cannot be opened. In both cases the dry run is
+ * made without the ledger. */
 static struct store *open_ledger_to_read(
     struct session *session, const struct request *request)
 {

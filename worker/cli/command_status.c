@@ -31,7 +31,8 @@ struct query {
     struct store *store; /* NULL: the store's file does not exist yet */
     const char *id;
     struct runs_query runs;
-    size_t failing_limit; /* --failing: print so many runs; 0: all */
+    size_t failing_limit; /* --failing: maximum number of runs that are printed;
+                             0: all */
     int64_t since_ms, older_ms;
 };
 

@@ -53,7 +53,7 @@ static enum tw_err count_table(
     return outcome;
 }
 
-/* entities < 0: they were not counted. */
+/* Print the line of a table. entities < 0: the entities were not counted. */
 static void print_table(
     struct tables *tables, const char *name, int64_t entities)
 {
@@ -78,7 +78,8 @@ static void print_table(
     buf_done(&line);
 }
 
-/* A table that was deleted after it was listed is not printed. */
+/* Count and print one table. A table that was deleted after it was listed is
+ * not printed. */
 static enum tw_err print_one(
     struct tables *tables, const char *name, struct err *err)
 {

@@ -98,9 +98,9 @@ static bool same_text(const char *a, const char *b)
     return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
-/* Warns that `listen` was changed, because the worker keeps its old address. It
- * would know only after giving up the old address whether it can listen on the
- * new one. */
+/* Warns that `listen` was changed, because the worker keeps its old address.
+ * The worker could find out only after it has given up the old address whether
+ * it can listen on the new one. */
 static void warn_of_listen(
     const struct service *service, const struct setup *setup)
 {
@@ -309,8 +309,8 @@ static int end_of_service(
 
 /* ---- what it serves on `listen` ---- */
 
-/* Serve on the address of `listen`, if there is one. An exit code other than
- * EXIT_DONE: the cause is printed. */
+/* Serve on the address of `listen`, if there is one. If the exit code is not
+ * EXIT_DONE, the cause was printed. */
 static int start_monitor(struct service *service,
     const struct definition *definition, struct consumer *consumer,
     struct activity *activity)

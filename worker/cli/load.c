@@ -108,9 +108,9 @@ static enum tw_err read_file(const char *path, struct buf *to, struct err *err)
 }
 
 /*
- * The folder for relative paths. It is the first folder in $STATE_DIRECTORY,
- * whose folders are separated by colons; without that variable, it is the
- * absolute folder of the file at path.
+ * Returns the folder for relative paths. This is the first folder in
+ * $STATE_DIRECTORY, whose folders are separated by colons; without that
+ * variable, it is the absolute folder of the file at path.
  */
 static const char *base_folder(const char *path, struct arena *arena)
 {
@@ -337,8 +337,8 @@ static void want_used(
             load->setup.unset);
 }
 
-/* The text of the configuration, and the values read from it, may hold secrets,
- * so all of this memory is overwritten before it is freed. */
+/* Overwrite the text of the configuration, and the values read from it, before
+ * their memory is freed, because they may hold secrets. */
 static void wipe_text(struct buf *text)
 {
     if (text->at != NULL)
@@ -523,7 +523,7 @@ static enum tw_err refuse_copy(const struct load *load, size_t store,
     return TW_OK;
 }
 
-/* Sets *ret only if the outcome is TW_OK. */
+/* Open the store. *ret is set only if the outcome is TW_OK. */
 static enum tw_err open_at(struct load *load, size_t store, bool may_create,
     struct store **ret, struct err *err)
 {
@@ -554,8 +554,8 @@ enum tw_err load_store(
                : open_at(load, store, may_create, &load->open[store], err);
 }
 
-/* For struct job_stores. A run's thread calls this while others read open[], so
- * the store is kept elsewhere. */
+/* Implements open of struct job_stores. A run's thread calls this while other
+ * threads read open[], so the store is kept in later[]. */
 static enum tw_err open_later(
     void *owner, size_t index, struct store **ret, struct err *err)
 {
@@ -603,9 +603,10 @@ const struct definition *load_lend(const struct load *load)
     return &load->definition;
 }
 
-/* The folder of the lock files. All processes that share an embedded store must
- * use the same one, so it is beside the store's file, after symbolic links are
- * resolved. For an Azure store it is in load->folder. */
+/* Returns the folder of the lock files. All processes that share an embedded
+ * store must use the same folder, so the folder is beside the store's file,
+ * after symbolic links are resolved. For an Azure store it is in
+ * load->folder. */
 static const char *lock_folder(struct load *load)
 {
     size_t store = load->setup.store;

@@ -30,7 +30,7 @@ struct load {
                                       items */
     struct store **open;  /* the array stores.stores; open[i] is NULL if store i
                              is not open */
-    struct store **later; /* stores that stores.open() has opened, by index;
+    struct store **later; /* later[i]: store i, if stores.open() has opened it,
                              else NULL; under mutex */
     struct platform_mutex mutex;
     bool *wanted;    /* wanted[i]: an unset variable of store i was already
@@ -51,7 +51,7 @@ struct load {
  */
 const char *load_find(const char *named);
 
-/* What must be complete when a configuration is read. */
+/* What must be complete after a configuration was read. */
 enum load_use {
     LOAD_SOME,   /* nothing yet: the command calls load_want_store(),
                     load_want_job() later */
@@ -101,9 +101,9 @@ bool load_is_new(const struct load *load, size_t store);
 TW_MUST_USE enum tw_err load_job_stores(struct load *load,
     const struct job *job, size_t *ret_store, struct err *err);
 
-/* load_keeps: is path the file of the configuration or of an embedded store?
- * No command may import such a file or write to it. "-": the file that
- * standard input is redirected from. */
+/* load_keeps: is path the file of the configuration or of an embedded store? No
+ * command may import such a file or write to it. The path "-" stands for the
+ * file that standard input is redirected from. */
 bool load_keeps(const struct load *load, const char *path);
 
 /* load_store_named: return the index of the store of that name; stores.count:

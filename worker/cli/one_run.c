@@ -184,8 +184,8 @@ static int end_unserved(const struct one_run *one, const char *state)
     return EXIT_STOPPED;
 }
 
-/* The request waits for the next owner, because a load of the run is half done:
- * wake a worker, and wait for it. */
+/* Wake a worker, and wait for it. Call if the request waits for the next owner,
+ * because a load of the run is half done. */
 static int wake_next_owner(struct one_run *one, const struct one_run_ask *ask,
     const struct ledger_run *was)
 {

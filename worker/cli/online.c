@@ -207,7 +207,7 @@ static void check_table(struct online *online, const struct named *named)
     }
     report(online, "table", table, "exists");
     if (online->store->read_only)
-        return; /* reach() has reported that the store refuses writes */
+        return; /* reach() has already reported that the store refuses writes */
     try_change(online, &probe, OPERATION_MERGE, "update");
     try_change(online, &probe, OPERATION_DELETE, "delete from");
 }
@@ -300,7 +300,8 @@ static void check_clock(struct online *online)
     fails(online, EXIT_UNREACHABLE);
 }
 
-/* An embedded store without a file has no tables. */
+/* Report a store whose file does not exist. An embedded store without a file
+ * has no tables. */
 static void report_no_file(struct online *online, size_t store,
     const struct tables *tables, const struct err *err)
 {

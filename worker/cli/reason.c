@@ -13,8 +13,8 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* The length of text up to and including the first `end` after its first byte;
- * 0: there is no such `end`. */
+/* Returns the length of text up to and including the first `end` after its
+ * first byte; 0: there is no such `end`. */
 static size_t len_to(struct slice text, char end)
 {
     const char *at =
@@ -23,7 +23,8 @@ static size_t len_to(struct slice text, char end)
     return at ? (size_t)(at - text.at) + 1 : 0;
 }
 
-/* The length of the number that text begins with: 12,004 or 0.5. */
+/* Returns the length of the number, such as 12,004 or 0.5, that text begins
+ * with. */
 static size_t number_len(struct slice text)
 {
     size_t len = 0;

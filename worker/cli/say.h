@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Messages of a command to a person, on standard error: one sentence a line,
+ * Messages of a command to an operator, on standard error: one sentence a line,
  * control characters escaped. Functions that end a command return its exit
  * code, so that a failure is one line: return print_usage("...").
  */

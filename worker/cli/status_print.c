@@ -27,7 +27,7 @@
 /* ---- values computed from several properties ---- */
 
 /* Add the state and what the run waits for: "waiting: settle", or "held: store"
- * if a person or a service must remove the cause. */
+ * if an operator or a service must remove the cause. */
 static void add_state(const struct ledger_run *run, struct buf *to)
 {
     if (run->state != LEDGER_WAITING || run->waits_for.len == 0) {

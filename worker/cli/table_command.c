@@ -115,9 +115,9 @@ int table_command_format(const struct table_command *command, const char *path,
 
 /* ---- the end after a stop signal ---- */
 
-/* The time from a stop signal after which the watcher ends the process. A
- * command that waits for a response, or for the reader of a pipe, might end
- * much later. */
+/* The time from a stop signal after which the watcher ends the process. Without
+ * the watcher, a command that waits for a response, or for the reader of a
+ * pipe, might end much later. */
 #define STOP_MS 4000
 
 static void watch(void *arg)
@@ -292,8 +292,8 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Names are printed and become parts of paths, so only valid names are added.
- */
+/* Add the valid names of a page to names. Other names are left out, because
+ * names are printed and become parts of paths. */
 static const char **add_names(struct table_command *command,
     struct listing *listing, const char **names, size_t *count)
 {

@@ -8,8 +8,8 @@
 
 #include "worker/base/slice.h"
 
-/* The length at which lines of the page's source are broken. Escapes do not
- * count, but with them no line is longer than 80 bytes. */
+/* The length at which lines of the page's source are broken, not counting
+ * escapes. No line is longer than 80 bytes with its escapes. */
 #define WIDTH 60
 
 /* Print one character of text, escaped. line_begins: true at the beginning of a

@@ -84,7 +84,8 @@ static void begin_table(const struct shell *shell, const char *name)
     printf("%s%s%s", shell->begin, name, shell->begin_end);
 }
 
-/* tail: a pattern without quotes that follows the quoted pattern. */
+/* Print the beginning of a row. tail: a pattern without quotes that follows the
+ * quoted pattern. */
 static void begin_row(
     const struct shell *shell, const char *pattern, const char *tail)
 {
@@ -203,8 +204,8 @@ static bool has_value(struct slice word)
     return false;
 }
 
-/* Read usage: "JOB [NAME=VALUE ...]", "list | show ID", "TABLE [--filter F]".
- */
+/* Read a usage text, such as "JOB [NAME=VALUE ...]", "list | show ID" or "TABLE
+ * [--filter F]". */
 static void read_usage(const char *usage, struct arguments *ret)
 {
     size_t position = 0, len;

@@ -95,8 +95,9 @@ static bool is_of_other_site(const struct http_request *request)
                strcasecmp(site, "none") != 0);
 }
 
-/* Requests of other sites are refused although a page of another site cannot
- * see the responses, because each reading costs requests to the store. */
+/* Requests of other sites are refused, although a page of another site cannot
+ * see the responses, because each such request would cost requests to the
+ * store. */
 unsigned access_to_read(const struct http_request *request, struct err *err)
 {
     const char *host = http_request_header(request, "Host");
@@ -121,7 +122,8 @@ static unsigned check_change(
 
 /* ---- the token ---- */
 
-/* Read at most TOKEN_MAX bytes of a regular file. -1: errno. */
+/* Read at most TOKEN_MAX bytes of a regular file. Returns -1 after a failure;
+ * errno has the reason. */
 static ssize_t read_small(const char *path, char room[TOKEN_MAX])
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);

@@ -25,10 +25,10 @@ struct entry {
                                questions */
     uint64_t used;          /* value of answers.turns when the question was last
                                asked */
-    int64_t until_ms;       /* STAGE_READY: until then, all who ask get this
-                               answer */
-    int64_t first_until_ms; /* STAGE_READY: until then, the first who asks gets
-                               this answer; 0: somebody has asked */
+    int64_t until_ms;       /* STAGE_READY: until this time, all callers get
+                               this answer */
+    int64_t first_until_ms; /* STAGE_READY: until this time, the first caller
+                               gets this answer; 0: a caller has got it */
     struct answer answer;
 };
 
@@ -60,7 +60,7 @@ static struct entry *next_question(struct answers *answers)
     return next;
 }
 
-/* Returns for how long an answer is given again that took took_ms to find. */
+/* Returns how long an answer that took took_ms to find is given again. */
 static int64_t fresh_ms(const struct answers_options *options, int64_t took_ms)
 {
     int64_t fresh = options->share * took_ms;

@@ -33,9 +33,9 @@ struct answers_options {
     int64_t tick_ms;
     void *context;
     size_t max_bytes;
-    /* An answer is given again for fresh_ms, or for `share` times as long as it
-     * took to find, if that is longer; never for longer than old_ms. An answer
-     * that no caller has got is kept for old_ms for the first caller. */
+    /* An answer is given again for fresh_ms or, if that is longer, for `share`
+     * times the time that it took to find the answer, but never for longer than
+     * old_ms. An answer that no caller has received yet is kept for old_ms. */
     int64_t fresh_ms, share, old_ms;
 };
 

@@ -29,9 +29,10 @@
 #define OBJECT "dashboard"
 #define JSON_TYPE "application/json; charset=utf-8"
 
-/* A reading is used again for READ_FRESH_MS or, if that is longer, for
- * READ_SHARE times as long as it took, so that readings take a tenth of the
- * time at most; but never for longer than READ_OLD_MS. */
+/* The result of a reading is used again for READ_FRESH_MS or, if that is
+ * longer, for READ_SHARE times the duration of the reading, so that readings
+ * take a tenth of the time at most. It is never used for longer than
+ * READ_OLD_MS. */
 #define READ_FRESH_MS 1500
 #define READ_SHARE 10
 #define READ_OLD_MS 15000

@@ -54,7 +54,7 @@ static enum tw_err wake_next_owner(const struct definition *definition,
     return control_wake(definition, was, &unserved, err);
 }
 
-/* How soon does a run of this job act on a request? */
+/* Returns a text that says how soon a run of this job acts on a request. */
 static const char *how_soon(
     const struct definition *definition, struct slice name)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The changes of a run that a person can request on the dashboard. They do
+/* The changes of a run that an operator can request on the dashboard. They do
  * what the commands of these names do, without waiting for the run's owner. */
 #ifndef TW_MONITOR_CHANGE_H
 #define TW_MONITOR_CHANGE_H

@@ -46,7 +46,8 @@ static int64_t grown(int64_t from, int64_t to)
     return to > from ? to - from : 0;
 }
 
-/* Lock held. */
+/* Call with the lock held. Adds a sample, in place of the oldest one if the
+ * buffer is full. */
 static void put(struct history *history, const struct sample *sample)
 {
     size_t at = (history->first + history->count) % HISTORY_SAMPLES;

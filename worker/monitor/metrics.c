@@ -457,7 +457,8 @@ static void cpu_seconds(struct scrape *scrape)
                     1e6);
 }
 
-/* Source: proc(5), /proc/PID/statm: "SIZE RESIDENT ...", in pages. */
+/* Reads the memory of this process. Source: proc(5), /proc/PID/statm: "SIZE
+ * RESIDENT ...", in pages. */
 static bool read_resident_pages(int64_t *ret)
 {
     FILE *file = fopen("/proc/self/statm", "re");

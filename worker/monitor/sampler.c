@@ -27,8 +27,8 @@
  * the other queues do. */
 #define REQUEST_MS 5000
 
-/* Older samples are not shown. The thread hangs, for example in the file
- * system of an archive, or no scrape has come since. */
+/* Older samples are not shown. If the samples are older, the thread hangs, for
+ * example in the file system of an archive, or no scrape has come since. */
 #define OLD_MS INT64_C(900000)
 
 struct sampler {
@@ -221,7 +221,8 @@ static void read_archives(
 
 /* ---- the thread ---- */
 
-/* Lock held; released while the samples are taken. */
+/* Call with the lock held, which is released while the samples are taken. Takes
+ * new samples. */
 static void take_samples(struct sampler *sampler)
 {
     struct definition *definition;

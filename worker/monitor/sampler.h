@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Samples of what metrics cannot read at once: lengths of queues, and free
- * space of archives. A thread of its own takes them, at most once in
- * SAMPLER_EVERY_MS and only after sampler_look() was called. So a store or a
- * disk that does not respond holds up no scrape, and a worker that is not
- * scraped sends no requests. The first sampler_look() starts the thread.
+ * Samples of values that cannot be read while a request for metrics waits:
+ * lengths of queues, and free space of archives. A thread of its own takes
+ * them, at most once in SAMPLER_EVERY_MS and only after sampler_look() was
+ * called. So a store or a disk that does not respond holds up no scrape, and a
+ * worker that is not scraped sends no requests. The first sampler_look() starts
+ * the thread.
  */
 #ifndef TW_MONITOR_SAMPLER_H
 #define TW_MONITOR_SAMPLER_H

@@ -211,11 +211,11 @@ static bool is_ip_address(const char *name, size_t len)
 }
 
 /*
- * Is the request's Host one under which this server may be asked? A page of any
- * web site can make a browser send requests to 127.0.0.1 under a
- * name of that site, which the site's owner lets resolve to 127.0.0.1 (DNS
- * rebinding), and could then read the responses. So on a loopback address only
- * requests to an IP address or to localhost are served.
+ * May this server be asked under the name in the request's Host? A page of any
+ * web site can make a browser send requests to 127.0.0.1 under a name of that
+ * site, which the site's owner lets resolve to 127.0.0.1 (DNS rebinding), and
+ * could then read the responses. So on a loopback address only requests to an
+ * IP address or to localhost are served.
  */
 static bool is_for_us(
     const struct http_server *server, struct MHD_Connection *connection)

@@ -24,7 +24,7 @@
 /* A reading ends, and a request of it ends, after this time at the latest. */
 #define READING_MS 8000
 #define REQUEST_MS 3000
-/* For so long the ledger index rows that were read are used again, because
+/* Time for which the ledger index rows that were read are used again, because
  * several pages may be made from the same rows. */
 #define ROWS_FRESH_MS 1500
 /* Runs that ended longer ago are not listed. */

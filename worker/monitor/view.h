@@ -45,7 +45,7 @@ void view_stop(struct view *view);
  *   Open     the oldest open runs, which workers take first
  *   Failed   the newest failed runs
  *
- * Any outcome but TW_OK: err has the cause, for a person.
+ * Any outcome but TW_OK: err has the cause, for an operator.
  */
 TW_MUST_USE enum tw_err view_overview(struct view *view,
     const struct definition *definition, struct buf *to, struct err *err);

@@ -19,10 +19,10 @@
 
 #include "worker/base/spin_lock.h"
 
-/* This many failures in a row open the breaker. If three in ten fail at random,
- * one sequence in 200,000 is this long. */
+/* The number of failures in a row that opens the breaker. If three of ten
+ * requests fail at random, one sequence in 200,000 reaches this number. */
 #define BREAKER_FAILURES 10
-/* Number of failures for which a request that could not be sent counts. */
+/* A request that could not be sent counts as this number of failures. */
 #define BREAKER_UNSENT 3
 #define BREAKER_PROBE_MS 1000
 

@@ -18,7 +18,7 @@ struct unescaping {
     struct buf *to;
 };
 
-/* The value of four hex digits, which the JSON reader has checked. */
+/* Returns the value of four hex digits, which the JSON reader has checked. */
 static uint32_t hex4(const char *at)
 {
     const char digits[] = {at[0], at[1], at[2], at[3], '\0'};
@@ -81,8 +81,8 @@ static void add_letter(struct unescaping *in)
     skip(in, 2);
 }
 
-/* Call with a string that the JSON reader has accepted, so that its escapes are
- * complete. */
+/* Returns the canonical spelling of a JSON string. The JSON reader has accepted
+ * the string, so its escapes are complete. */
 static struct slice plain_text(struct slice json, struct arena *arena)
 {
     struct unescaping in = {json, NULL};
@@ -92,7 +92,7 @@ static struct slice plain_text(struct slice json, struct arena *arena)
 
     if (!memchr(json.at, '\\', json.len))
         return json;
-    buf_init(&text, 3 * json.len); /* \b becomes \u0008 */
+    buf_init(&text, 3 * json.len); /* the longest growth: \b becomes \u0008 */
     in.to = &text;
     while ((escape = memchr(in.left.at, '\\', in.left.len)) != NULL) {
         size_t before = (size_t)(escape - in.left.at);
@@ -112,8 +112,8 @@ static struct slice plain_text(struct slice json, struct arena *arena)
 
 /* ---- other values ---- */
 
-/* Nearly all values have the canonical spelling already, and the functions
- * below return them unchanged. */
+/* Returns the canonical spelling of an Int32. Nearly all values have it
+ * already, and this and the following functions then return them unchanged. */
 static struct slice plain_int32(struct slice json)
 {
     return slice_is(json, "-0") ? slice_of("0") : json;
@@ -143,8 +143,8 @@ static struct slice plain_double(
     return one.properties[0].json;
 }
 
-/* The canonical text of a time: "2024-01-01T00:00:00Z", or with up to seven
- * digits after a point. */
+/* Returns the canonical text of a time: "2024-01-01T00:00:00Z", or with up to
+ * seven digits after a point. */
 static struct slice plain_time(
     const struct property *property, struct arena *arena)
 {
@@ -218,7 +218,7 @@ static double value_of(const struct canonical_digits *digits)
     return strtod(text, NULL);
 }
 
-/* The decimal number of count digits that is nearest to value. */
+/* Finds the decimal number of count digits that is nearest to value. */
 static void round_to(double value, int count, struct canonical_digits *ret)
 {
     char text[CANONICAL_DOUBLE_MAX]; /* 1.2345e+06 */
@@ -245,9 +245,10 @@ static bool is_next(double value, struct canonical_digits *digits)
 }
 
 /*
- * The next Double above a power of two is twice as far away as the next one
- * below. So the decimal number of some length that is nearest to a power of two
- * may denote the Double below, while the next decimal number denotes value.
+ * Finds the shortest digits of a Double. The next Double above a power of two
+ * is twice as far away as the next one below. So the decimal number of some
+ * length that is nearest to a power of two may denote the Double below it,
+ * while the next decimal number denotes the power of two.
  */
 void canonical_digits(double value, struct canonical_digits *ret)
 {
@@ -260,8 +261,8 @@ void canonical_digits(double value, struct canonical_digits *ret)
     }
 }
 
-/* Formats as JavaScript does: with an exponent if the number is below 1e-6, or
- * is 1e21 or more. */
+/* Writes the digits as JavaScript does: with an exponent if the number is below
+ * 1e-6, or is 1e21 or more. */
 static void lay_out(
     const struct canonical_digits *digits, char *to, size_t room)
 {

@@ -21,9 +21,9 @@ struct deadline {
     struct lease_clock *clock; /* borrowed; NULL: none */
     bool renews; /* this deadline is for lease renewals, so it is open even
                     while the clock is in doubt */
-    bool brief;  /* request_ms is shorter than the requests of runs may take, so
-                    a missing response within request_ms does not count as a
-                    failure of the service (breaker.h) */
+    bool brief;  /* request_ms is shorter than the time that requests of runs
+                    may take, so a missing response within request_ms does not
+                    count as a failure of the service (breaker.h) */
 };
 
 /* Maximum duration of a request that no lease bounds: the service's own limit
@@ -57,10 +57,10 @@ void deadline_close(struct deadline *deadline);
 bool deadline_is_open(const struct deadline *deadline, int64_t now_ms);
 
 /*
- * deadline_may_reopen: call when the deadline is closed at now_ms. Is the only
- * cause that the time left is shorter than a whole request, or that the clock
- * is in doubt? A renewal may reopen it, so a caller may wait until the deadline
- * itself.
+ * deadline_may_reopen: call when the deadline is closed at now_ms. Returns true
+ * if the only cause is that the time left is shorter than a whole request, or
+ * that the clock is in doubt. A renewal may then reopen the deadline, so the
+ * caller may wait until the time of the deadline itself.
  */
 bool deadline_may_reopen(const struct deadline *deadline, int64_t now_ms);
 

@@ -38,7 +38,8 @@ static bool is_int32(enum json_type type, struct slice text)
            text_int64(text, INT32_MIN, INT32_MAX, &value);
 }
 
-/* A string of digits: JSON numbers are inexact beyond 2^53. */
+/* Is text, a string of digits, a valid Int64? It is a string, because JSON
+ * numbers are inexact beyond 2^53. */
 static bool is_int64(enum json_type type, struct slice text)
 {
     int64_t value;
@@ -47,7 +48,8 @@ static bool is_int64(enum json_type type, struct slice text)
            text_int64(text, INT64_MIN, INT64_MAX, &value);
 }
 
-/* The three Double values that no JSON number can express. */
+/* Reads one of the three Double values that no JSON number can express. False:
+ * text is none of them. */
 static bool special_double(struct slice text, double *ret)
 {
     if (slice_is(text, "NaN"))
@@ -164,9 +166,9 @@ static bool has_at_sign(struct slice name)
     return name.len > 0 && memchr(name.at, '@', name.len) != NULL;
 }
 
-/* The index of the member `name`, whose type the annotation "<name>@odata.type"
- * at `index` gives. The member is directly after the annotation (the service),
- * directly before it (the SDKs), or anywhere. */
+/* Returns the index of the member `name`, whose type the annotation
+ * "<name>@odata.type" at `index` gives. The member is directly after the
+ * annotation (the service), directly before it (the SDKs), or anywhere. */
 static size_t find_owner(
     const struct reading *in, size_t index, struct slice name)
 {
@@ -217,8 +219,8 @@ static enum tw_err fail_property(const struct reading *in, struct slice name,
     return TW_INVALID;
 }
 
-/* The field of entity for a member that is a key, the ETag or Timestamp; NULL:
- * the member is a property. */
+/* Returns the field of entity for a member that is a key, the ETag or
+ * Timestamp; NULL: the member is a property. */
 static struct slice *field_of(struct entity *entity, struct slice name)
 {
     if (slice_is(name, "PartitionKey"))
@@ -258,7 +260,7 @@ static enum tw_err read_fields(
                      ENTITY_MAX_READ_PROPERTIES);
 }
 
-/* The type of a value without an annotation. */
+/* Returns the type of a value without an annotation. */
 static enum edm_type plain_type(const struct json_member *member)
 {
     if (member->type == JSON_BOOLEAN)
@@ -501,15 +503,15 @@ const struct property *entity_find(
     return NULL;
 }
 
-/* A string's JSON text without its quotes; equals the text if it has no
- * escape. */
+/* Returns a string's JSON text without its quotes; without escapes this is the
+ * text itself. */
 static struct slice unquoted(struct slice json)
 {
     return (struct slice){json.at + 1, json.len - 2};
 }
 
-/* The decoded text of a JSON string value; without escapes borrowed from the
- * property, else in arena. */
+/* Returns the decoded text of a JSON string value. It is borrowed from the
+ * property if it has no escapes; else it is in arena. */
 static struct slice string_of(
     const struct property *property, struct arena *arena)
 {
@@ -689,8 +691,8 @@ void entity_init(struct entity *entity, struct arena *arena,
     };
 }
 
-/* The element for a property of that name, in a new array, because the old
- * array may be shared with a copy of *entity. */
+/* Returns the element for a property of that name, in a new array, because the
+ * old array may be shared with a copy of *entity. */
 static struct property *place_for(
     struct entity *entity, struct arena *arena, struct slice name)
 {
@@ -762,7 +764,7 @@ void entity_set_boolean(
         entity, arena, name, EDM_BOOLEAN, slice_of(value ? "true" : "false"));
 }
 
-/* The shortest digits that read back as the same value. */
+/* Writes the fewest digits that read back as the same value. */
 static void format_finite(double value, char *to, size_t room)
 {
     for (int digits = 15; digits <= 17; digits++) {
@@ -797,8 +799,8 @@ void entity_set_datetime(
     set_json(entity, arena, name, EDM_DATETIME, slice_of(json));
 }
 
-/* A copy in arena; at stays NULL if slice.at is NULL, which means that the
- * value is absent. */
+/* Returns a copy in arena; its `at` stays NULL if slice.at is NULL, which means
+ * that the value is absent. */
 static struct slice copied(struct arena *arena, struct slice slice)
 {
     return slice.at ? arena_copy(arena, slice) : slice;
@@ -854,8 +856,8 @@ size_t entity_size(const struct entity *entity)
            entity->property_count * sizeof(struct property);
 }
 
-/* The number of UTF-16 units of a JSON string's text; an escape counts as one.
- */
+/* Returns the number of UTF-16 units of a JSON string's text; an escape counts
+ * as one. */
 static size_t string_units(struct slice json)
 {
     struct slice rest = unquoted(json);
@@ -879,9 +881,9 @@ static size_t string_units(struct slice json)
     return units;
 }
 
-/* The size the service counts for a value: two bytes for each UTF-16 unit of a
- * String, the bytes of a Binary. property_bytes() adds the four bytes that the
- * service counts for the length of a String or Binary.
+/* Returns the size that the service counts for a value: two bytes for each
+ * UTF-16 unit of a String, the bytes of a Binary. property_bytes() adds the
+ * four bytes that the service counts for the length of a String or Binary.
  * Source: Understanding the Table service data model. */
 static size_t value_bytes(const struct property *property, struct arena *arena)
 {
@@ -898,7 +900,8 @@ static size_t value_bytes(const struct property *property, struct arena *arena)
     return text.len / 4 * 3 - padding;
 }
 
-/* The size of a property including its name; bytes: the size of its value. */
+/* Returns the size of a property including its name; bytes: the size of its
+ * value. */
 static size_t property_bytes(const struct property *property, size_t bytes)
 {
     return 8 + text_utf16_units(property->name) * 2 + bytes +
@@ -988,7 +991,7 @@ enum tw_err entity_check(const struct entity *entity, struct err *err)
     return check_properties(entity, err);
 }
 
-/* Describes c if it is forbidden in keys; NULL: allowed. */
+/* Returns a description of c if it is forbidden in keys; NULL: c is allowed. */
 static const char *forbidden_in_key(uint32_t c, char *to, size_t room)
 {
     if (c < 0x20 || (c >= 0x7f && c <= 0x9f))
@@ -1012,8 +1015,8 @@ static enum tw_err fail_key(
     return TW_INVALID;
 }
 
-/* True if key consists of printable ASCII that is allowed in keys, as most keys
- * do. */
+/* Does key consist only of printable ASCII characters that are allowed in keys,
+ * as most keys do? */
 static bool is_plain_key(struct slice key)
 {
     for (size_t i = 0; i < key.len; i++) {

@@ -67,7 +67,8 @@ static char peek(const struct parser *in)
     return at_end(in) ? '\0' : in->text.at[in->at];
 }
 
-/* Excludes NUL, which strchr() finds at the end of every set. */
+/* Is c a character of set? Excludes NUL, which strchr() finds at the end of
+ * every set. */
 static bool is_one_of(char c, const char *set)
 {
     return c != '\0' && strchr(set, c) != NULL;
@@ -90,7 +91,7 @@ static bool is_word_char(char c)
            c == '_' || (unsigned char)c >= 0x80;
 }
 
-/* The word at the current position, without advancing; may be empty. */
+/* Returns the word at the current position, without advancing; may be empty. */
 static struct slice peek_word(const struct parser *in)
 {
     size_t end = in->at;
@@ -206,7 +207,7 @@ static const struct {
         "a binary is written binary'0aff', two digits a byte"},
 };
 
-/* The characters of a number: digits, point, exponent with its sign. */
+/* Returns the characters of a number: digits, point, exponent with its sign. */
 static struct slice peek_number(const struct parser *in)
 {
     size_t end = in->at;
@@ -416,7 +417,7 @@ static enum tw_err read_unary(struct parser *in, const struct node **ret)
     return result;
 }
 
-/* One or more operands joined by word. */
+/* Reads one or more operands that are joined by `word`. */
 static enum tw_err read_joined(struct parser *in, const char *word,
     enum node_type type,
     enum tw_err (*operand)(struct parser *, const struct node **),
@@ -462,7 +463,7 @@ static enum tw_err read_filter(struct parser *in)
     return result;
 }
 
-/* The column of a byte offset, in characters from 1. */
+/* Returns the column of a byte offset, in characters from 1. */
 static size_t column_of(struct slice text, size_t offset)
 {
     size_t column = 1;
@@ -662,8 +663,9 @@ bool filter_matches(const struct filter *filter, const struct entity *entity)
 
 /*
  * What a change of an entity can do to the result of a node. A case is a number
- * of two bits: WAS if the result is true before the change, IS if it is true
- * afterwards. A set of cases has bit 1 << case for each.
+ * of two bits: WAS is set if the result is true before the change, IS if it is
+ * true after the change. A set of cases has bit (1 << case) for each of its
+ * cases.
  */
 enum { IS = 1, WAS = 2, CASES = 4 };
 

@@ -6,11 +6,11 @@
  * true, false, datetime'2024-01-01T00:00:00Z', guid'...', X'0aff' and
  * binary'0aff'.
  *
- * Type strict: a comparison with a constant of another type, or of a property
- * that the entity lacks, is false, even with ne. So `not (p ge 5)` is true for
- * an entity without p.
- * Strings are ordered by UTF-16 units, times by ticks, false before true; NaN
- * differs from everything, itself too.
+ * Comparisons are strict about types: a comparison with a constant of another
+ * type, or of a property that the entity lacks, is false, even with ne. So `not
+ * (p ge 5)` is true for an entity without p. Strings are ordered by UTF-16
+ * units, times by ticks, false before true; NaN differs from everything, itself
+ * too.
  *
  * Source: Table service REST, "Querying tables and entities".
  */
@@ -31,9 +31,9 @@ struct filter; /* lives in the arena of filter_parse(); immutable */
 #define FILTER_MAX_COMPARISONS 15
 
 /*
- * filter_parse: on an error err has the column of the error, counted from 1. An
- * empty text is the filter that matches everything. PartitionKey, RowKey and
- * Timestamp are properties.
+ * filter_parse: parse text. On an error, err has the column of the error,
+ * counted from 1. An empty text is the filter that matches everything.
+ * PartitionKey, RowKey and Timestamp are properties.
  */
 TW_MUST_USE enum tw_err filter_parse(struct slice text, struct arena *arena,
     const struct filter **ret, struct err *err);
@@ -47,15 +47,16 @@ TW_MUST_USE enum tw_err filter_check(
 /* filter_matches: does filter match entity? NULL matches everything. */
 bool filter_matches(const struct filter *filter, const struct entity *entity);
 
-/* What a change of an entity made of one property, for filter_effect(). */
+/* What a change of an entity does to one property, for filter_effect(). */
 struct filter_known {
     enum {
-        FILTER_SAME,    /* the property is as it was */
+        FILTER_SAME,    /* the property is unchanged */
         FILTER_ABSENT,  /* the entity has no property `name` */
         FILTER_TYPE,    /* the property, if there is one, has the type `type` */
-        FILTER_RETYPED, /* so it has; if it had that type, it is as it was */
+        FILTER_RETYPED, /* like FILTER_TYPE; and if the property had this type
+                           before, it is unchanged */
         FILTER_VALUE,   /* the property is *value */
-        FILTER_ANY,     /* nothing is known of it */
+        FILTER_ANY,     /* nothing is known of the property */
     } what;
     bool was_absent;   /* the entity had no property `name` before */
     struct slice name; /* not a key */
@@ -70,9 +71,9 @@ struct filter_effect {
 };
 
 /*
- * filter_effect: what does a change, which `known` describes, mean for filter?
- * Properties of other names are as they were. A false field is certain,
- * whatever the properties of the entity were.
+ * filter_effect: returns what the change that `known` describes means for
+ * filter. Properties with other names are unchanged. If a member of the result
+ * is false, this is certain for every entity.
  */
 struct filter_effect filter_effect(const struct filter *filter,
     const struct filter_known *known, size_t count);

@@ -49,8 +49,8 @@ void lease_clock_init(struct lease_clock *clock, const struct store *ledger,
     }
 }
 
-/* The number kept for store, which gets an unused entry at its first call.
- * NULL: all entries are used by other stores. */
+/* Returns the number kept for store. At the first call for a store, it gets an
+ * unused entry. NULL: all entries are used by other stores. */
 static _Atomic int64_t *ahead_of(
     struct lease_clock *clock, const struct store *store)
 {

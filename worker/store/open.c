@@ -243,8 +243,8 @@ static void check_account(const struct loading *loading,
             "sent only over https, or to this host");
 }
 
-/* Exactly one kind of credential must be given. With identity, a connection
- * string is allowed too, because it only names the endpoints. */
+/* Checks that exactly one kind of credential is given. With identity, a
+ * connection string is allowed too, because it only names the endpoints. */
 static void check_way(const struct loading *loading,
     const struct yaml_node *map, const struct azure_nodes *nodes)
 {

@@ -18,8 +18,8 @@
 #define LEAST_PER_S 10.0
 /* Minimum of a first estimate, which is based on few requests. */
 #define FIRST_PER_S 200.0
-/* The limit to begin with if nothing was served yet: an account's published
- * limit. */
+/* The limit to begin with if nothing was served yet: the published limit of an
+ * account. */
 #define UNKNOWN_PER_S 20000.0
 
 #define FIRST_IN_FLIGHT 4
@@ -73,8 +73,9 @@
  * the limit that was measured, its limit has changed. */
 #define OVERDONE 0.4
 #define OVERDONE_LEAST 16
-/* Mask of the last 8 responses. If all were refused, the service serves nothing
- * at any rate; the next request is sent after 1, 2, 4, 4 ... s. */
+/* Mask of the last 8 responses. If all 8 were refusals, the service serves
+ * nothing, however slowly the requests come. The next request is then sent
+ * after 1, 2, 4, 4 ... s. */
 #define DEAD 0xff
 #define PAUSE_DOUBLED 2
 
@@ -95,8 +96,8 @@ static double tokens_at(const struct rate *rate, int64_t now_ms)
     return tokens < rate->per_s * BURST_S ? tokens : rate->per_s * BURST_S;
 }
 
-/* For how many milliseconds there were no spare tokens, since tokens was last
- * computed. */
+/* Returns for how many milliseconds there were no spare tokens, since tokens
+ * was last computed. */
 static double busy_ms(const struct rate *rate, int64_t now_ms)
 {
     double since_ms = (double)(now_ms - rate->filled_ms);
@@ -247,8 +248,8 @@ static void grow(struct rate *rate, double by)
         rate->growth = GROWTH_LEAST;
 }
 
-/* For how many seconds the service's bucket may be in debt: the time in which
- * the limit allows the entities of the largest request. */
+/* Returns for how many seconds the service's bucket may be in debt: the time in
+ * which the limit allows the entities of the largest request. */
 static double debt_s(const struct rate *rate, double per_s)
 {
     return rate->largest / per_s;

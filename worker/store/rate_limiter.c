@@ -117,9 +117,10 @@ uint64_t rate_limiter_partition(const char *table, struct slice partition_key)
     return hash_slice(hash, partition_key) | 1;
 }
 
-/* Several partitions may share a slot, and so a rate. The hash is made of the
- * partition's hash and the account's number, not of a pointer, so that in every
- * execution the same partitions share one. */
+/* Returns the entry of a partition. Several partitions may share an entry, and
+ * so a rate. The index is computed from the partition's hash and the account's
+ * number, not from a pointer, so that in every execution the same partitions
+ * share an entry. */
 static struct partition *partition_of(
     struct rate_limiter *limiter, struct rate_key key)
 {

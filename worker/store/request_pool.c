@@ -102,7 +102,8 @@ struct request_pool {
     struct ceiling *ceilings; /* a ceiling for each job that ran */
 };
 
-/* A task that is larger than the whole budget runs alone. */
+/* Does the budget allow the task? A task that is larger than the whole budget
+ * runs alone. */
 static bool fits_budget(
     const struct request_pool *request_pool, const struct pool_request *task)
 {
@@ -179,7 +180,7 @@ static void wait_until(struct pool_request *task, int64_t retry_ms)
     task->not_before_ms = retry_ms < deadline_ms ? retry_ms : deadline_ms;
 }
 
-/* True: the task waited only for its deadline, which was moved; the task waits
+/* Did the task wait only for its deadline, which was moved? Then the task waits
  * again. */
 static bool waits_longer(struct pool_request *task, int64_t now_ms)
 {
@@ -190,8 +191,9 @@ static bool waits_longer(struct pool_request *task, int64_t now_ms)
     return true;
 }
 
-/* When the task may be sent: after the waits of the rate limit and of its
- * store's silence (silence.h). now_ms for a task that is refused. */
+/* Returns when the task may be sent: after the waits of the rate limit and of
+ * its store's silence (silence.h). Returns now_ms for a task that is
+ * refused. */
 static int64_t free_ms(struct request_pool *request_pool,
     const struct pool_request *task, int64_t now_ms)
 {
@@ -211,9 +213,9 @@ static int64_t free_ms(struct request_pool *request_pool,
 }
 
 /*
- * The first task of client that may start now. *blocked: the memory budget does
- * not allow this task. In that case no other task may start, because large
- * tasks would starve otherwise.
+ * Returns the first task of client that may start now. *blocked: the memory
+ * budget does not allow this task. In that case no other task may start,
+ * because large tasks would starve otherwise.
  */
 static struct pool_request *startable(
     struct pool_client *client, int64_t now_ms, bool *blocked)
@@ -285,13 +287,15 @@ static void occupy(struct request_pool *request_pool, struct pool_request *task,
     task->client->running++;
 }
 
-/* An overloaded Azure service also responds 500 OperationTimedOut. */
+/* Did the service refuse the request because it is busy? An overloaded Azure
+ * service also responds 500 OperationTimedOut. */
 static bool is_refused(const struct exchange *last)
 {
     return retry_is_throttled(last) || last->http_status == 500;
 }
 
-/* Does not use the status, because an embedded store has none. */
+/* Was the request served? Does not use the status, because an embedded store
+ * has none. */
 static bool is_served(const struct exchange *last, enum tw_err outcome)
 {
     return last->sent_ms != 0 && !is_refused(last) && outcome != TW_BUSY &&
@@ -304,7 +308,8 @@ static bool is_unanswered(const struct exchange *last, enum tw_err outcome)
            (outcome == TW_BUSY || outcome == TW_UNKNOWN);
 }
 
-/* A head without its complete body counts as no response. */
+/* Returns what the end of the request shows about the store. A head without its
+ * complete body counts as no response. */
 static enum silence_end silence_end_of(
     const struct exchange *last, enum tw_err outcome)
 {
@@ -317,8 +322,8 @@ static enum silence_end silence_end_of(
                                                        : SILENCE_UNTOLD;
 }
 
-/* True: a response that serves nothing (busy, a service error, a proxy's page).
- * The 409 of a table that is being deleted is none of these. */
+/* Does the response serve nothing (busy, a service error, a proxy's page)? The
+ * 409 of a table that is being deleted does not count. */
 static bool is_useless(const struct exchange *last, enum tw_err outcome)
 {
     return last->http_status != 0 && !retry_is_locked(last) &&
@@ -404,7 +409,7 @@ static const struct pool_request *first_in_silence(
 }
 
 /* Is task to be given up, because its store is silent? comes: a part of the
- * response has arrived. Lock held. */
+ * response has arrived. Call with the lock held. */
 static bool gives_up_in_silence(
     struct pool_request *task, bool comes, int64_t now_ms)
 {
@@ -472,9 +477,9 @@ static bool given_up(const struct pool_request *task)
            stop_is_asked() || (deadline && atomic_load(&deadline->shut));
 }
 
-/* True: nothing was sent, because too little time was left until the deadline.
- * A renewal of the lease may move the deadline soon, so this does not count as
- * a try. */
+/* Was nothing sent, because too little time was left until the deadline? A
+ * renewal of the lease may move the deadline soon, so this does not count as a
+ * try. */
 static bool waits_for_deadline(
     const struct pool_request *task, enum tw_err outcome, int64_t now_ms)
 {
@@ -483,14 +488,15 @@ static bool waits_for_deadline(
            deadline_may_reopen(task->client->deadline, now_ms);
 }
 
-/* True: the service was never reached, and the next try would be later than a
- * person waits (request_pool_reach_until()). */
+/* Was the service never reached, and would the next try be later than an
+ * operator waits (request_pool_reach_until())? */
 static bool is_out_of_reach(const struct pool_request *task, int64_t next_ms)
 {
     return !task->last.reached && task->client->reach_until_ms < next_ms;
 }
 
-/* While the store does not respond, no task waits for another try. */
+/* May the task be tried again? While the store does not respond, no task waits
+ * for another try. */
 static bool may_retry(struct pool_request *task, enum tw_err outcome)
 {
     if (!retry_may_follow(&task->retry, &task->last) || task->last.breaker_open)
@@ -499,8 +505,8 @@ static bool may_retry(struct pool_request *task, enum tw_err outcome)
 }
 
 /* Call when the store of `ended` does not respond. Tasks that wait for their
- * next try on that store become due and end at once; if the store is silent,
- * only tasks watched for silence. */
+ * next try on that store become due and end at once. If the store is silent,
+ * this applies only to tasks that are watched for silence. */
 static void hasten(
     struct request_pool *request_pool, const struct pool_request *ended)
 {
@@ -516,7 +522,7 @@ static void hasten(
 }
 
 /*
- * Call when an exchange has ended: ends the task, or returns it to its list
+ * Call when an exchange has ended. Ends the task, or returns it to its list
  * with the time of its next try.
  */
 static void settle(
@@ -549,7 +555,8 @@ static void settle(
 
 static void dispatch(struct request_pool *request_pool);
 
-/* Lock held; released during the exchange. */
+/* Call with the lock held, which is released during the exchange. Makes one try
+ * of the task. */
 static void try_task(
     struct request_pool *request_pool, struct pool_request *task)
 {
@@ -678,7 +685,7 @@ static void set_timer(struct request_pool *request_pool)
     }
 }
 
-/* Lock held: start the tasks that may start. */
+/* Call with the lock held. Starts the tasks that may start. */
 static void dispatch(struct request_pool *request_pool)
 {
     while (request_pool->busy < request_pool->count) {
@@ -884,7 +891,8 @@ void pool_client_free(struct pool_client *client)
     mem_free(client);
 }
 
-/* Lock held. */
+/* Call with the lock held. Puts the task into the client's list, and starts it
+ * if it may start. */
 static void submit(
     struct pool_client *client, struct pool_request *task, bool by_caller)
 {
@@ -922,7 +930,8 @@ void request_pool_submit(struct pool_client *client, struct pool_request *task)
     platform_unlock(&client->request_pool->mutex);
 }
 
-/* Lock held. */
+/* Call with the lock held. Ends the task if it is not in flight. A task in
+ * flight is not tried again. */
 static void give_up(struct pool_client *client, struct pool_request *task)
 {
     if (unlink_task(client, task))
@@ -1067,8 +1076,8 @@ int64_t request_pool_requests(const struct pool_client *client)
 
 /* ---- ceilings ---- */
 
-/* The ceiling of job, created with max_entities_per_second at the first call.
- * Lock held. */
+/* Returns the ceiling of job, created with max_entities_per_second at the first
+ * call. Call with the lock held. */
 static struct ceiling *ceiling_of(struct request_pool *request_pool,
     const char *job, int64_t max_entities_per_second)
 {
@@ -1127,7 +1136,7 @@ void pool_client_trace(struct pool_client *client, const char *traceparent)
     client->traceparent = traceparent;
 }
 
-/* When the ceiling allows the next entities, rounded up to ms. */
+/* Returns when the ceiling allows the next entities, rounded up to ms. */
 static int64_t ceiling_ms(const struct ceiling *ceiling)
 {
     if (!ceiling || ceiling->per_s == 0)

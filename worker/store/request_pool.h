@@ -102,8 +102,9 @@ struct pool_client *pool_client_new(
 void pool_client_free(struct pool_client *client);
 
 /* request_pool_reach_until: begin no further try after until_ms (boot clock)
- * while no request could be sent to a service, because a person waits, and the
- * address is probably wrong. A service that was reached gets the usual time. */
+ * while no request could be sent to a service, because an operator waits, and
+ * the address is probably wrong. A service that was reached gets the usual
+ * time. */
 void request_pool_reach_until(struct pool_client *client, int64_t until_ms);
 
 /*
@@ -211,10 +212,10 @@ int64_t pool_client_ceiling(const struct pool_client *client);
 void pool_client_trace(struct pool_client *client, const char *traceparent);
 
 /*
- * request_pool_spend: may count entities be sent under the ceilings? The owner
- * calls it before it submits a batch. false: not yet; the call has waited up to
- * a quarter of a second, call it again. true: the entities are counted, or the
- * client is stopped or its deadline closed.
+ * request_pool_spend: may `count` entities be sent under the ceilings? The
+ * owner calls it before it submits a batch. false: not yet; the call has waited
+ * up to a quarter of a second, call it again. true: the entities are counted,
+ * or the client is stopped or its deadline closed.
  */
 TW_MUST_USE bool request_pool_spend(struct pool_client *client, unsigned count);
 

@@ -94,8 +94,8 @@ struct retry_call {
  * that the service does not serve them. */
 #define RETRY_BUSY_MS 10000
 
-/* How long a command retries if nothing responds. It is short, because a person
- * waits, and the address is probably wrong. */
+/* How long a command retries if nothing responds. It is short, because an
+ * operator waits, and the address is probably wrong. */
 #define RETRY_UNANSWERED_MS 2000
 
 /* retry_call: retry for at most busy_ms, or unanswered_ms after a try without a

@@ -75,8 +75,8 @@ static void note_response(
         silence->slowest_ms = took_ms;
 }
 
-/* If a request ends without a response while the store is quiet, slowness no
- * longer explains the silence: forget the slowest response time. */
+/* Call when a request has ended without a response. If the store is quiet,
+ * slowness no longer explains the silence: forget the slowest response time. */
 static void note_no_response(
     struct silence *silence, int64_t now_ms, int64_t took_ms)
 {

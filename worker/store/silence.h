@@ -35,15 +35,15 @@
 /* A store that responded within this time is not silent: Azure responds to a
  * query within five seconds, with a continuation if need be. */
 #define SILENCE_LATELY_MS 10000
-/* A store without a response for less than this is not silent. Below a second,
- * because a request in flight checks this once a second. */
+/* A store that has not responded for less than this time is not silent. It is
+ * below a second, because a request in flight checks this once a second. */
 #define SILENCE_FIRST_MS 900
 /* Multiple of its slowest response time after which a store may be silent. */
 #define SILENCE_SLOWER 3
 #define SILENCE_PAUSE_MIN_MS 5000
 /* A store is useless after this many responses in a row that serve nothing. A
- * store that refuses half of its requests at random refuses so many in a row
- * once in a thousand. */
+ * store that refuses half of its requests at random refuses this number in a
+ * row once in a thousand. */
 #define SILENCE_USELESS 10
 /* A request's duration counts as at most this maximum (deadline.h): while the
  * machine is suspended or the process is stopped, the clock may advance by

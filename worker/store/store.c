@@ -80,7 +80,7 @@ struct key_range key_range_exact(struct slice key)
     return (struct key_range){.has_from = true, .exact = true, .from = key};
 }
 
-/* How many bytes the last code point of valid UTF-8 takes. */
+/* Returns how many bytes the last code point of valid UTF-8 takes. */
 static size_t last_code_point_bytes(struct slice text)
 {
     size_t len = 1;
@@ -91,11 +91,11 @@ static size_t last_code_point_bytes(struct slice text)
 }
 
 /*
- * Texts have two orders: by code point, and by UTF-16 unit. Returns a code
- * point that is greater than c in both orders; 0: there is none. Surrogates are
- * not code points, so after U+D7FF comes U+10000, which begins with D800 in
- * UTF-16. U+FFFF has none: each greater code point begins with a surrogate in
- * UTF-16, which is less than FFFF.
+ * Returns a code point that is greater than c in both orders of texts (by code
+ * point and by UTF-16 unit); 0: there is none. Surrogates are not code points,
+ * so after U+D7FF comes U+10000, which begins with D800 in UTF-16. U+FFFF has
+ * none: each greater code point begins with a surrogate in UTF-16, which is
+ * less than FFFF.
  */
 static uint32_t next_code_point(uint32_t c)
 {
@@ -106,10 +106,10 @@ static uint32_t next_code_point(uint32_t c)
 
 /*
  * Finds a key above all keys that begin with prefix, in both orders. The last
- * code point of prefix for which next_code_point() returns one is replaced by
- * that one, and all after it are dropped. So the new key and such a key differ
- * first in that code point, in the same direction in both orders. False: there
- * is no such key.
+ * code point of prefix for which next_code_point() returns a result is replaced
+ * by the result, and all code points after it are dropped. So the new key and a
+ * key that begins with prefix differ first in that code point, in the same
+ * direction in both orders. False: there is no such key.
  */
 static bool bound_above(
     struct slice prefix, struct arena *arena, struct slice *ret)
@@ -149,9 +149,10 @@ struct key_range key_range_prefix(struct slice prefix, struct arena *arena)
 }
 
 /*
- * The start of text, up to the first code point whose rank differs between the
- * two orders (U+E000 and more; surrogates are not code points). Texts that
- * differ within it differ in the same direction in both orders.
+ * Returns the start of text, up to the first code point whose rank differs
+ * between the two orders (U+E000 and more; surrogates are not code points).
+ * Texts that differ within this start differ in the same direction in both
+ * orders.
  */
 static struct slice agreed(struct slice text)
 {
@@ -218,8 +219,8 @@ static enum tw_err begin(struct exchange *exchange)
         "the deadline has passed; nothing was sent");
 }
 
-/* The last checks before a request is sent. change: the sentence, for the error
- * text, that says what a read-only store cannot do; NULL: the request changes
+/* Makes the last checks before a request is sent. change: the part of the error
+ * text that says what a read-only store cannot do; NULL: the request changes
  * nothing. */
 static enum tw_err may_send(struct store *store, enum meter_operation operation,
     struct exchange *exchange, const char *change)
@@ -243,7 +244,7 @@ static enum tw_err may_send(struct store *store, enum meter_operation operation,
         store->name, cause);
 }
 
-/* Any HTTP status is a response. */
+/* Did the exchange get a response? Any HTTP status is a response. */
 static bool is_response(const struct exchange *exchange, enum tw_err outcome)
 {
     return (outcome != TW_BUSY && outcome != TW_UNKNOWN) ||
@@ -279,8 +280,8 @@ static void note_date(struct store *store, enum store_service service,
 /* libcurl's clock and platform_boot_ms() differ by less. */
 #define BRIEF_SLACK_MS 100
 
-/* Did a request without a response end because its limit is a short one? A
- * request of a run might have had a response. */
+/* Did a request end without a response because its limit is shorter than the
+ * limit of a run's request? A request of a run might have had a response. */
 static bool was_brief(const struct exchange *exchange)
 {
     const struct deadline *deadline = exchange->deadline;
@@ -381,11 +382,11 @@ static struct continuation keep(struct continuation from, struct arena *arena)
 }
 
 /*
- * True: next repeats an earlier continuation. A scan that followed it would
- * never end, and every page is paid for. One continuation is remembered, and
- * replaced each time the number of pages has doubled (Brent's algorithm). A
- * loop of n pages that begins after m pages is detected after at most
- * 2 * max(m, n) + n + 1 pages in all.
+ * Does next repeat an earlier continuation? A scan that followed it would never
+ * end, and every page is paid for. One continuation is remembered, and replaced
+ * each time the number of pages has doubled (Brent's algorithm). A loop of n
+ * pages that begins after m pages is detected after at most 2 * max(m, n) + n +
+ * 1 pages in all.
  */
 static bool was_there(
     const struct continuation *from, struct continuation *next)
@@ -399,7 +400,7 @@ static bool was_there(
     return from->pages > 0 && hash == from->mark;
 }
 
-/* TW_BUSY: the continuation repeats an earlier continuation. */
+/* Fails with TW_BUSY if the continuation repeats an earlier continuation. */
 static enum tw_err check_goes_on(const char *what,
     const struct continuation *from, struct page *page, struct err *err)
 {
@@ -424,8 +425,8 @@ static void begin_page(
     page_clear(page);
 }
 
-/* The texts of the page's former `next`, in held, are needed as long as the
- * request may be made again. */
+/* Ends the request for a page. The texts of the page's former `next`, in held,
+ * are needed as long as the request may be made again. */
 static enum tw_err end_page(struct page *page, struct arena *held,
     const char *what, const struct continuation *from, enum tw_err outcome,
     struct err *err)
@@ -580,7 +581,8 @@ static enum tw_err check_operation(
     return result;
 }
 
-/* If RowKeys ascend, as in most batches, none is repeated. */
+/* Are the RowKeys of the batch in ascending order, as in most batches? Then
+ * none is repeated. */
 static bool is_ascending(const struct batch *batch)
 {
     for (size_t i = 1; i < batch->count; i++)
@@ -611,8 +613,8 @@ static enum tw_err check_neighbours(
     return TW_OK;
 }
 
-/* *failed: the invalid operation; unchanged if the batch as a whole is
- * invalid. */
+/* Check the operations of a batch. *failed: the index of the invalid operation;
+ * unchanged if the batch as a whole is invalid. */
 static enum tw_err check_operations(
     const struct batch *batch, size_t *failed, size_t *bytes, struct err *err)
 {
@@ -714,8 +716,8 @@ enum tw_err store_queue_create(
         store->ops->queue_create(store, exchange, queue));
 }
 
-/* The service uses XML 1.0, which cannot represent most control characters and
- * two non-characters, not even escaped. */
+/* Can the service's XML represent text? It uses XML 1.0, which cannot represent
+ * most control characters and two non-characters, not even escaped. */
 static bool xml_carries(struct slice text)
 {
     size_t len;

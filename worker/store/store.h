@@ -175,9 +175,9 @@ struct page {
     size_t count;             /* may be 0 though next.more is set */
     struct continuation next; /* a scan ends only when !next.more. Its texts
                                  live until the page is filled by a request that
-                                 succeeds, so that one that fails can be made
-                                 again with the same `from` */
-    struct arena next_arena;  /* store.c's: memory of next */
+                                 succeeds, so that a request that fails can be
+                                 made again with the same `from` */
+    struct arena next_arena;  /* used by store.c only: memory of next */
 };
 void page_init(struct page *page);
 void page_done(struct page *page);

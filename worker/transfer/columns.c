@@ -39,7 +39,8 @@ void columns_free(struct columns *columns)
     mem_free(columns);
 }
 
-/* The bucket of name, or the empty bucket for name if it was not added. */
+/* Returns the bucket of name, or the empty bucket for name if it was not
+ * added. */
 static uint16_t *bucket_of(struct columns *columns, struct slice name)
 {
     size_t at = hash_mix(hash_slice(HASH_BEGIN, name)) % BUCKETS;

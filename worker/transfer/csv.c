@@ -57,7 +57,7 @@ static size_t count_commas(struct slice text)
     return count;
 }
 
-/* The text inside the quotes, with each doubled quote as one quote. */
+/* Returns the text inside the quotes, with each doubled quote as one quote. */
 static struct slice unquoted(struct slice text, struct arena *arena)
 {
     char *at = arena_alloc(arena, text.len + 1);
@@ -195,7 +195,7 @@ static void index_names(struct name_index *names,
         compare_columns, (void *)(uintptr_t)header);
 }
 
-/* The column of that name; header->count: there is none. */
+/* Returns the column of that name; header->count: there is none. */
 static size_t column_named(const struct name_index *names, struct slice name)
 {
     size_t low = 0, high = names->header->count;
@@ -233,8 +233,9 @@ static enum tw_err check_names(const struct name_index *names, struct err *err)
     return TW_OK;
 }
 
-/* A type column belongs to the property whose name is its prefix. If a property
- * has two type columns, the first is used. */
+/* Find the type column of each property, whose name is that of the property
+ * with @type after it. If a property has two type columns, the first is
+ * used. */
 static void assign_types(
     const struct name_index *names, struct csv_column *columns)
 {
@@ -383,8 +384,8 @@ enum tw_err csv_entity(const struct csv_header *header,
 
 /* ---- writing ---- */
 
-/* Spaces at the beginning or the end need quotes, because another program may
- * drop them. */
+/* Must text be quoted? Spaces at the beginning or the end need quotes, because
+ * another program may drop them. */
 static bool needs_quotes(struct slice text)
 {
     if (text.len == 0)
@@ -447,8 +448,8 @@ static bool has_lone_surrogate(struct slice json)
     return false;
 }
 
-/* The text of the cell: of a String the text, of other types the JSON of the
- * value without its quotes. */
+/* Returns the text of the cell: of a String the text, of other types the JSON
+ * of the value without its quotes. */
 static struct slice text_of(
     const struct property *property, struct arena *arena)
 {

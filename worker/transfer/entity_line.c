@@ -50,8 +50,9 @@ static bool begins_list(struct slice line)
     return at < line.len && line.at[at] == '[';
 }
 
-/* entity_parse_exact() stops at a nested value without naming the property. The
- * line is invalid anyway, so it is parsed again to find the name. */
+/* Make the error text for a line with a nested value. entity_parse_exact()
+ * stops at a nested value without naming the property, so the line is parsed
+ * again to find the name. */
 static enum tw_err explain_nested(
     struct slice line, enum tw_err code, struct err *err)
 {

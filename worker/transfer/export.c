@@ -229,8 +229,8 @@ static bool is_system_property(struct slice name)
            slice_is(name, "Timestamp");
 }
 
-/* With --select the columns are the selected properties, even those that no
- * entity has. Without --select a scan collects the names. */
+/* Find the columns. With --select they are the selected properties, even those
+ * that no entity has. Without --select a scan collects the names. */
 static enum tw_err find_columns(struct export *export, struct err *err)
 {
     const struct export_options *options = &export->options;

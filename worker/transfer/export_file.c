@@ -43,8 +43,8 @@ static bool is_special(const char *path)
     return stat(path, &is) == 0 && !S_ISREG(is.st_mode);
 }
 
-/* The path without symbolic links, so that the export replaces the file and not
- * a link to it. Owned. */
+/* Returns the path without symbolic links, so that the export replaces the file
+ * and not a link to it. Owned. */
 static char *target_of(const char *path)
 {
     char *real = realpath(path, NULL);
@@ -54,7 +54,7 @@ static char *target_of(const char *path)
     return target;
 }
 
-/* "folder/" or "./". Owned. */
+/* Returns the folder of path: "folder/" or "./". Owned. */
 static char *folder_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -185,7 +185,8 @@ static void add_block(
     }
 }
 
-/* Finds the whole lines of the partial file. -1: see errno. */
+/* Find the whole lines of the partial file. Returns -1 after a failure; errno
+ * has the reason. */
 static int find_whole(int fd, struct whole *ret)
 {
     char *block = mem_alloc(READ_BYTES);
@@ -323,8 +324,8 @@ static void sync_folder(const char *path)
     mem_free(folder);
 }
 
-/* Without force, a file that was created meanwhile is not replaced (EEXIST),
- * except on a file system without RENAME_NOREPLACE. */
+/* Rename the partial file. Without force, a file that was created meanwhile is
+ * not replaced (EEXIST), except on a file system without RENAME_NOREPLACE. */
 static int rename_part(const struct export_file *file)
 {
     unsigned flags = file->force ? 0 : RENAME_NOREPLACE;
@@ -335,8 +336,8 @@ static int rename_part(const struct export_file *file)
     return failed;
 }
 
-/* Renames the partial file before it is closed, because closing releases the
- * lock. */
+/* Replace the file by the partial file, before the partial file is closed,
+ * because closing releases the lock. */
 static enum tw_err replace_file(struct export_file *file, struct err *err)
 {
     enum tw_err outcome = TW_OK;

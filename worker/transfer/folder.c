@@ -28,7 +28,7 @@ static const char *const ENDS[] = {".jsonl", ".csv"};
 #define END_COUNT (sizeof(ENDS) / sizeof(*(ENDS)))
 
 #define PROGRESS_BEGIN "export-"
-#define WITHOUT_ID "@" /* is in no id */
+#define WITHOUT_ID "@" /* no id contains this character */
 #define PROGRESS_END ".progress"
 /* Maximum size of a line, which has a name of at most 63 letters, and a hash or
  * two numbers. */
@@ -310,8 +310,8 @@ static enum tw_err write_line(
     return fail_file(progress->path, "written", err);
 }
 
-/* An export without an id is possible, too, in a file system without locks,
- * because nothing is continued. */
+/* Locks the progress file. An export without an id is possible even in a file
+ * system without locks, because it is not continued. */
 static bool lock_progress(const struct folder_progress *progress, bool with_id)
 {
     return flock(fileno(progress->file), LOCK_EX | LOCK_NB) == 0 ||
@@ -343,9 +343,9 @@ static enum tw_err begin_progress(struct folder_progress *progress,
     return outcome;
 }
 
-/* The first line of the progress file, which identifies the store. The store's
- * name alone would not, because a changed configuration may use it for another
- * account. */
+/* Returns the first line of the progress file, which identifies the store. The
+ * store's name alone would not identify it, because a changed configuration may
+ * use this name for another account. */
 static char *first_line(const struct store *store)
 {
     unsigned char sum[CRYPTO_SHA256_BYTES];

@@ -85,9 +85,9 @@ struct import {
 
 /* ---- files ---- */
 
-/* The rejects file is locked before this process takes over the id. So if
- * another process, perhaps with the same id, still writes the file, this
- * process ends here, and the other process keeps the id. */
+/* Open the files. The rejects file is locked before this process takes over the
+ * id. So if another process, perhaps with the same id, still writes the file,
+ * this process ends here, and the other process keeps the id. */
 static enum tw_err open_files(struct import *import, struct err *err)
 {
     const struct import_options *options = &import->options;
@@ -154,8 +154,8 @@ static enum tw_err check_repeated(struct import *import, struct err *err)
         import->options.id, strcmp(path, "-") == 0 ? "standard input" : path);
 }
 
-/* Refuse to replace or merge with an id under which entities were skipped: the
- * lines of these are not read again. */
+/* Refuse to replace or merge with an id under which entities were skipped,
+ * because the lines of these entities are not read again. */
 static enum tw_err check_skipped(const struct import *import, struct err *err)
 {
     int64_t skipped = import->ledger.before.skipped;
@@ -179,9 +179,9 @@ enum table_content {
     CONTENT_EMPTY,   /* the table has no entity */
 };
 
-/* A SAS may allow inserts, but neither reads nor the creation of tables. So
- * TW_FORBIDDEN is no failure here, because the first batch shows whether
- * inserts are allowed. */
+/* Find out what the table contains. A SAS may allow inserts, but neither reads
+ * nor the creation of tables. So TW_FORBIDDEN is no failure here, because the
+ * first batch shows whether inserts are allowed. */
 static enum tw_err find_content(
     struct transfer *transfer, enum table_content *ret, struct err *err)
 {
@@ -228,7 +228,7 @@ static enum tw_err check_content(
         empty ? "is empty" : "does not exist any more");
 }
 
-/* The table is created after the check. In the other order, a process that is
+/* Create the table, after the check. In the other order, a process that is
  * killed in between would have created the table, and the next process could
  * not find out that the table was missing. */
 static enum tw_err ensure_table(struct import *import, struct err *err)
@@ -302,9 +302,9 @@ static bool is_edited(struct import *import)
                import->options.path, position->line);
 }
 
-/* The ledger is updated before the file is truncated. In the other order, a
- * process killed in between would leave a truncated file, which the next
- * process would report as edited. */
+/* Continue the rejects file. The ledger is updated before the file is
+ * truncated. In the other order, a process killed in between would leave a
+ * truncated file, which the next process would report as edited. */
 static enum tw_err continue_rejects(
     struct import *import, int64_t path, struct err *err)
 {
@@ -492,7 +492,8 @@ static enum tw_err sync_rejects(struct import *import, struct err *err)
     return outcome;
 }
 
-/* The rejected lines must be on disk before the ledger counts them. */
+/* Make the rejected lines durable. They must be on disk before the ledger
+ * counts them. */
 static enum tw_err confirm_rejects(struct import *import, struct err *err)
 {
     struct import_position *position = &import->confirmed.position;

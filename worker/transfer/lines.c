@@ -163,7 +163,8 @@ static void consume(struct lines *lines, size_t len)
     atomic_fetch_add(&lines->taken, (int64_t)len);
 }
 
-/* Some spreadsheets save UTF-16; neither byte occurs in UTF-8. */
+/* Does the file begin with UTF-16? Some spreadsheets save UTF-16; neither byte
+ * of its mark occurs in UTF-8. */
 static bool begins_utf16(struct slice text)
 {
     return slice_begins(text, slice_of("\xFF\xFE")) ||

@@ -159,7 +159,7 @@ static enum tw_err hold_line(struct records *records, struct err *err)
     return TW_OK;
 }
 
-/* The held line that begins at `at`, without its newline. */
+/* Returns the held line that begins at `at`, without its newline. */
 static struct slice held_line(const struct records *records, size_t at)
 {
     const char *from = records->held.at + at;

@@ -40,7 +40,8 @@ static enum tw_err cannot_write(
 }
 
 /* Truncate the file to `bytes` bytes, which an earlier process wrote. If the
- * file is then empty, write the header. -1: see errno. */
+ * file is then empty, write the header. Returns -1 after a failure; errno has
+ * the reason. */
 static int truncate_to(struct rejects *rejects, int64_t bytes)
 {
     struct stat is;
@@ -58,8 +59,8 @@ static int truncate_to(struct rejects *rejects, int64_t bytes)
                : -1;
 }
 
-/* The access mode for open(). O_WRONLY for a FIFO, because O_RDWR would not
- * wait for a reader. */
+/* Returns the access mode for open(): O_WRONLY for a FIFO, because O_RDWR would
+ * not wait for a reader. */
 static int access_mode(const char *path)
 {
     struct stat is;
@@ -67,7 +68,8 @@ static int access_mode(const char *path)
     return stat(path, &is) == 0 && !S_ISREG(is.st_mode) ? O_WRONLY : O_RDWR;
 }
 
-/* Opens or creates the file. -1: see errno. */
+/* Opens or creates the file. Returns -1 after a failure; errno has the
+ * reason. */
 static int open_file(struct rejects *rejects)
 {
     const int flags =
@@ -221,8 +223,8 @@ static bool is_empty(const struct rejects *rejects)
            is.st_size <= (off_t)rejects->header.len;
 }
 
-/* A file without rejected lines is removed before it is closed, because closing
- * releases the lock. */
+/* Closes the file. A file without rejected lines is removed before it is
+ * closed, because closing releases the lock. */
 void rejects_close(struct rejects *rejects)
 {
     if (!rejects)

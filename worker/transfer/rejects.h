@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The rejects file: the rejected lines of an import, unchanged, so that a
- * person can correct the lines and import them. The file is created at the
+ * The rejects file: the rejected lines of an import, unchanged, so that an
+ * operator can correct the lines and import them. The file is created at the
  * beginning, so that an error is found before anything is imported, and removed
- * at the end if no line was rejected. Content that another process or a person
- * wrote, or corrected in place, is never overwritten. One process at a time
- * writes it. A new file is readable by its owner alone.
+ * at the end if no line was rejected. Content that another process or an
+ * operator wrote, or corrected in place, is never overwritten. One process at a
+ * time writes it. A new file is readable by its owner alone.
  */
 #ifndef TW_TRANSFER_REJECTS_H
 #define TW_TRANSFER_REJECTS_H

@@ -2,7 +2,7 @@
 /*
  * The tail of a rejects file: the bytes that a killed process wrote after its
  * last ledger update. The next process cuts off the tail and rejects the same
- * lines again, unless a person has corrected lines of the tail in place
+ * lines again, unless an operator has corrected lines of the tail in place
  * meanwhile.
  */
 #ifndef TW_TRANSFER_REJECTS_TAIL_H

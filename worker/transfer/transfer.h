@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What a command provides to an import or an export: a table of a store, a
- * client for requests, and a function that reports to a person. */
+ * client for requests, and a function that reports to an operator. */
 #ifndef TW_TRANSFER_TRANSFER_H
 #define TW_TRANSFER_TRANSFER_H
 
@@ -21,7 +21,7 @@ struct transfer {
     unsigned in_flight; /* how many batches of an import may be in flight */
     const _Atomic bool *stopped; /* set when SIGINT or SIGTERM is received */
 
-    /* report: print one sentence for a person, without an end of line. */
+    /* report: print one sentence for an operator, without an end of line. */
     void (*report)(void *context, const char *sentence);
     /* restart: return a client for the last requests after a stop; the old
      * `client` must not be used any more. NULL: `client` is never stopped. */

@@ -41,8 +41,8 @@ struct access_token {
     bool fetching;
     struct identity_answer current; /* the newest token; .token is NULL: none
                                        was received yet */
-    uint64_t number; /* how many tokens were received, which is the number of
-                        the token in current */
+    uint64_t number; /* number of tokens received so far, which is also the
+                        number of the token in current */
     int64_t expires_ms, renew_ms; /* when the token in current expires, and when
                                      it is to be renewed */
     uint64_t replacing; /* the number of a refused token that is to be replaced;
@@ -89,8 +89,8 @@ static bool is_valid(const struct access_token *token, int64_t now_ms)
     return token->current.token != NULL && now_ms < token->expires_ms;
 }
 
-/* When the next request for a token is due; PLATFORM_NEVER: not before a caller
- * wants a token. */
+/* Returns when the next request for a token is due; PLATFORM_NEVER: not before
+ * a caller wants a token. */
 static int64_t due_ms(const struct access_token *token, int64_t now_ms)
 {
     int64_t due = PLATFORM_NEVER;
@@ -139,8 +139,9 @@ static void keep(struct access_token *token, struct identity_answer *got,
     token->backoff_ms = 0;
 }
 
-/* Half of the wait is random, so that workers whose requests failed at the same
- * time do not repeat them at the same time. */
+/* Returns the wait before the next try. Half of the wait is random, so that
+ * workers whose requests failed at the same time do not repeat them at the same
+ * time. */
 static int64_t next_wait(
     struct access_token *token, int64_t retry_ms, bool valid)
 {
@@ -248,7 +249,7 @@ static enum tw_err ask_to_replace(struct access_token *token, uint64_t refused)
                   now_ms - token->replaced_ms < ACCESS_TOKEN_REPLACE_MS;
 
     if (token->number != refused || token->replacing == refused)
-        return TW_OK; /* another caller was first */
+        return TW_OK; /* another caller has already asked for this */
     if (recent && token->failed == TW_OK)
         return TW_CONFLICT;
     token->replacing = refused;
@@ -258,8 +259,8 @@ static enum tw_err ask_to_replace(struct access_token *token, uint64_t refused)
 }
 
 /* Should a waiting caller fail now, with the outcome of the last failed try?
- * Not while a try is in flight or due and, after TW_BUSY, not before tries have
- * failed for ACCESS_TOKEN_PATIENCE_MS. */
+ * Returns false while a try is in flight or due and, after TW_BUSY, until tries
+ * have failed for ACCESS_TOKEN_PATIENCE_MS. */
 static bool has_failed(const struct access_token *token, int64_t now_ms)
 {
     if (token->failed == TW_OK || token->fetching || now_ms >= token->next_ms)
@@ -268,7 +269,7 @@ static bool has_failed(const struct access_token *token, int64_t now_ms)
            now_ms - token->failing_ms >= ACCESS_TOKEN_PATIENCE_MS;
 }
 
-/* TW_OK: the caller may continue to wait. */
+/* Checks whether the caller may continue to wait. TW_OK: it may. */
 static enum tw_err may_wait(const struct access_token_wait *wait,
     int64_t begun_ms, int64_t until_ms, struct err *err)
 {

@@ -63,8 +63,9 @@ static bool same_name(struct slice name, const char *known)
            strncasecmp(name.at, known, name.len) == 0;
 }
 
-/* Endpoints of other services (BlobEndpoint, ...SecondaryEndpoint) may be part
- * of any connection string and are ignored. */
+/* Is name the name of another endpoint? Endpoints of other services and
+ * secondary endpoints (BlobEndpoint, ...SecondaryEndpoint) may be part of any
+ * connection string and are ignored. */
 static bool is_other_endpoint(struct slice name)
 {
     const char ending[] = "Endpoint";
@@ -74,8 +75,9 @@ static bool is_other_endpoint(struct slice name)
            strncasecmp(name.at + name.len - len, ending, len) == 0;
 }
 
-/* An unknown name may be a piece of a key, so the error text does not contain
- * it, only the known name that is nearest to it. */
+/* Fails because of an unknown name. An unknown name may be a piece of a key, so
+ * the error text does not contain it, but only the known name that is nearest
+ * to it. */
 static enum tw_err unknown_part(struct slice name, struct err *err)
 {
     const char *near = text_nearest(name, part_names, PART_COUNT);
@@ -270,8 +272,8 @@ static enum tw_err make_endpoints(struct account *account,
         account, parts, PART_QUEUE, "queue", http, &account->queue, err);
 }
 
-/* UseDevelopmentStorage=true stands for the emulator's endpoints, account and
- * key. */
+/* Fills the account for UseDevelopmentStorage=true, which stands for the
+ * emulator's endpoints, account and key. */
 static enum tw_err use_development(
     struct slice parts[PART_COUNT], struct err *err)
 {
@@ -307,8 +309,8 @@ static enum tw_err read_string(
     return code == TW_OK ? use_development(parts, err) : code;
 }
 
-/* code: the outcome of filling account. If it is TW_OK, stores account in *ret;
- * otherwise frees account. Returns code. */
+/* Ends the parsing of a connection string with the outcome code. If code is
+ * TW_OK, stores account in *ret; otherwise frees account. Returns code. */
 static enum tw_err account_give(
     enum tw_err code, struct account *account, struct account **ret)
 {

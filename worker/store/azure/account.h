@@ -69,8 +69,8 @@ char *account_public_name(const struct account *account);
  * and different for two accounts: the public name, and the domain of the cloud
  * in which this name is unique ("core.windows.net", "core.chinacloudapi.cn"). A
  * host that does not name its cloud (a private endpoint, a custom domain, an
- * address) is taken for one of core.windows.net, or of an emulator if the
- * account is in the path. Every Azurite has an account "devstoreaccount1", so
+ * address) is assumed to be a host of core.windows.net or, if the account is in
+ * the path, of an emulator. Every Azurite has an account "devstoreaccount1", so
  * that its text has the host and the port instead. Other accounts of one name
  * in two emulators are not told apart. NULL: the public name is unknown. Owned.
  */

@@ -208,7 +208,8 @@ int64_t answer_date_ticks(const struct http_answer *answer)
     return ticks;
 }
 
-/* Retry-After as a date is relative to the response's own Date. */
+/* Reads Retry-After. If it is a date, the wait is relative to the response's
+ * own Date. */
 static bool read_retry_after(const struct http_answer *answer, int64_t *ret_ms)
 {
     struct slice value = http_answer_field(answer, "Retry-After");

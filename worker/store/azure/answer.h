@@ -41,7 +41,7 @@ void answer_body_error(struct slice body, struct answer_error *ret);
  */
 enum tw_err answer_outcome(int status, const char *code, bool write);
 
-/* answer_advice: return what a person should check; NULL: no advice. */
+/* answer_advice: return what an operator should check; NULL: no advice. */
 const char *answer_advice(int status, const char *code);
 
 /* answer_token_advice: like answer_advice(), for a request with an access token

@@ -48,8 +48,8 @@
 /* The service's time limit for a request is 30 s. */
 #define SERVER_TIMEOUT_MAX_S 30
 #define SERVER_TIMEOUT_MARGIN_MS 500
-/* If the local clock is wrong by this much, it is the probable cause of a
- * refused signature. */
+/* If the local clock is wrong by this time or more, it is the probable cause of
+ * a refused signature. */
 #define CLOCK_OFF_TICKS (300 * TICKS_PER_S)
 
 /* Maximum size of an Authorization header's value. */
@@ -135,8 +135,8 @@ static void wipe(struct buf *buf)
     buf_done(buf);
 }
 
-/* Hides secrets in the error text, which goes to logs and the ledger and may
- * quote the service or a proxy. */
+/* Ends a call. Hides secrets in the error text, which goes to logs and the
+ * ledger and may quote the service or a proxy. */
 static void call_done(struct call *call)
 {
     hide_secrets(call, call->exchange->err.text);
@@ -155,7 +155,7 @@ static const struct endpoint *call_endpoint(const struct call *call)
     return call->queue ? &account->queue : &account->table;
 }
 
-/* Every error text begins with the operation: "scan Blogs: ...". */
+/* Puts the operation before the error text: "scan Blogs: ...". Returns code. */
 static enum tw_err call_named(const struct call *call, enum tw_err code)
 {
     err_prefix(&call->exchange->err, "%s%s%s", call->operation,
@@ -256,7 +256,8 @@ static enum tw_err get_token(struct call *call)
     return code;
 }
 
-/* path: as sent, including the endpoint's own path. */
+/* Adds the Authorization header of a signature. path: as sent, including the
+ * endpoint's own path. */
 static void add_signature(
     struct call *call, struct slice path, struct headers *headers)
 {
@@ -315,7 +316,7 @@ static void log_call(const struct call *call, int64_t begun_ms)
         call->body.len, call->answer.body.len);
 }
 
-/* True: the response has the service's own Date. The Date of a proxy is from
+/* Does the response have the service's own Date? The Date of a proxy is from
  * another clock, and no lease may be computed from it. Azure and Azurite put at
  * least one of the fields in names into every response. Cosmos DB does not, but
  * no ledger is on Cosmos DB. */
@@ -425,7 +426,8 @@ static enum tw_err transfer(
 
 /* ---- judging ---- */
 
-/* Messages of 401 and 403 may quote the signed text. */
+/* May the service's message be shown? The messages of 401 and 403 may quote the
+ * signed text. */
 static bool shows_message(const struct call *call)
 {
     return call->error.message[0] != '\0' && call->answer.status != 401 &&
@@ -458,17 +460,17 @@ static void add_request_id(const struct call *call, struct buf *sentence)
     buf_add_char(sentence, ')');
 }
 
-/* True: the message may quote an address with a SAS, this store's or another's.
- */
+/* Can the message quote an address with a SAS, of this store or of another
+ * one? */
 static bool quotes_signature(const char *message)
 {
     return strcasestr(message, "sig=") != NULL ||
            strcasestr(message, "sig%3d") != NULL;
 }
 
-/* "403 AuthenticationFailed: check the account key ... (request id ...)".
- * Received text is escaped, because the error text goes into logs and the
- * ledger. */
+/* Makes the error text, such as "403 AuthenticationFailed: check the account
+ * key ... (request id ...)". Received text is escaped, because the error text
+ * goes into logs and the ledger. */
 static enum tw_err refuse(struct call *call, int status, const char *code,
     const char *message, enum tw_err outcome)
 {
@@ -506,9 +508,10 @@ static enum tw_err garbled(struct call *call)
 }
 
 /*
- * True for a 404 without a code, which the service does not send, and for
- * ResourceNotFound if the request names no table or entity, which means that
- * the account does not exist. Such a 404 shows nothing about what is stored.
+ * Does a 404 come from a wrong address? True for a 404 without a code, which
+ * the service does not send. True also for ResourceNotFound if the request
+ * names no table or entity, because the account then does not exist. Such a 404
+ * shows nothing about what is stored.
  */
 static bool is_wrong_address(const struct call *call)
 {
@@ -532,8 +535,8 @@ static enum tw_err judge_status(struct call *call)
         shows_message(call) ? call->error.message : "", code);
 }
 
-/* True: the response contains the signature of the request, as no entity and no
- * message does, so it does not come from the service. */
+/* Does the response contain the signature of the request? No entity and no
+ * message contains it, so such a response does not come from the service. */
 static bool repeats_signature(const struct call *call)
 {
     struct slice signature = redact_signature(buf_slice(&call->authorization));
@@ -569,7 +572,7 @@ static enum tw_err check_success(struct call *call)
     return garbled(call);
 }
 
-/* TW_OK: a 2xx response has come. */
+/* Sends the request once. TW_OK: a 2xx response has come. */
 static enum tw_err send_once(struct call *call)
 {
     struct headers headers = {.count = 0};
@@ -592,8 +595,8 @@ static bool is_token_refused(const struct call *call)
            answer_is_token_refused(call->answer.status, call->error.code);
 }
 
-/* The request was refused, so it was not carried out: sends it once more with a
- * new token. Returns `refusal` if there is no new token. */
+/* Sends a request once more with a new token. The request was refused, so it
+ * was not carried out. Returns `refusal` if there is no new token. */
 static enum tw_err send_with_new_token(struct call *call, enum tw_err refusal)
 {
     enum tw_err code = get_token(call);
@@ -812,8 +815,8 @@ static enum tw_err write_batch(
     return call_named(call, TW_TOO_LARGE);
 }
 
-/* For a batch that was refused as a whole: the index of the operation at fault,
- * which Cosmos DB may name, or count if it is unknown. */
+/* Returns the index of the operation at fault, if the batch was refused as a
+ * whole. Cosmos DB may name this operation. count: the index is unknown. */
 static size_t outer_failed_index(struct call *call, size_t count)
 {
     size_t index = batch_failed_index(call->error.message, count);
@@ -846,8 +849,9 @@ static enum tw_err keep_etags(struct call *call, const struct batch_part *parts,
     return TW_OK;
 }
 
-/* If the status of a part is a server error, the outcome of the batch is
- * indeterminate, as after a whole response with that status. */
+/* Finds the outcome of the batch from its parts. If the status of a part is a
+ * server error, the outcome is indeterminate, as after a whole response with
+ * that status. */
 static enum tw_err judge_parts(
     struct call *call, const struct batch *batch, struct batch_result *ret)
 {
@@ -874,9 +878,9 @@ static enum tw_err judge_parts(
     return call_named(call, code);
 }
 
-/* A batch of one operation is also sent as POST, not as PUT or DELETE, because
- * a proxy must not repeat a POST by itself, but might repeat a DELETE, whose
- * second response is 404 (RFC 9110, 9.2.2). */
+/* Sends a batch. A batch of one operation is also sent as POST, not as PUT or
+ * DELETE, because a proxy must not repeat a POST by itself, but might repeat a
+ * DELETE, whose second response is 404 (RFC 9110, 9.2.2). */
 static enum tw_err azure_batch(struct store *store, struct exchange *exchange,
     const struct batch *batch, struct batch_result *ret)
 {
@@ -1133,7 +1137,8 @@ static void azure_close(struct store *store)
     mem_free(azure);
 }
 
-/* An access token is renewed anyway, so only keys and SASs are shared. */
+/* Implements store_share_credential(). Only keys and SASs are shared, because
+ * an access token is renewed anyway. */
 static void azure_share_credential(struct store *store, struct store *former)
 {
     struct azure *azure = azure_of(store), *other = azure_of(former);
@@ -1169,7 +1174,7 @@ static const struct store_ops azure_ops = {
     .close = azure_close,
 };
 
-/* Takes ownership of account. */
+/* Makes the store. Takes ownership of account. */
 static struct azure *new_azure(
     const char *name, struct account *account, struct http *http)
 {

@@ -46,7 +46,8 @@ struct form {
                         further headers */
 };
 
-/* The PartitionKey is that of the batch's first operation. */
+/* Makes the text of operations of one type. The PartitionKey is that of the
+ * batch's first operation. */
 static void form_init(struct form *form, const struct batch_style *style,
     const struct batch *batch, enum operation_type type)
 {
@@ -176,7 +177,7 @@ static bool begins_nocase(struct slice text, const char *prefix)
     return text.len >= len && strncasecmp(text.at, prefix, len) == 0;
 }
 
-/* The boundary parameter of a Content-Type; empty if there is none. */
+/* Returns the boundary parameter of a Content-Type; empty if there is none. */
 static struct slice find_boundary(struct slice type)
 {
     static const char name[] = "boundary=";
@@ -207,7 +208,8 @@ static bool is_delimiter(struct slice line, struct slice boundary)
            slice_begins(rest, boundary);
 }
 
-/* A part that ends within its headers is truncated and does not count. */
+/* Ends the current part. A part that ends within its headers is truncated and
+ * does not count. */
 static void end_part(struct reader *reader, const char *delimiter)
 {
     struct slice *body = &reader->part.body;
@@ -224,7 +226,7 @@ static void end_part(struct reader *reader, const char *delimiter)
     reader->place = BEFORE_STATUS;
 }
 
-/* "HTTP/1.1 204 No Content" */
+/* Reads a status line, such as "HTTP/1.1 204 No Content". */
 static void read_status(struct reader *reader, struct slice line)
 {
     struct slice number = {line.at + strlen("HTTP/1.1 "), 3};

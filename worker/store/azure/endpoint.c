@@ -39,8 +39,8 @@ static bool host_is_sound(const char *host)
                              "WXYZ0123456789.-_:[]")] == '\0';
 }
 
-/* Characters allowed in a path as sent: unreserved, sub-delims, ':' '@',
- * %XX. */
+/* Does path have only characters that are allowed in a path as sent:
+ * unreserved, sub-delims, ':', '@' and %XX? */
 static bool path_is_sound(const char *path)
 {
     return path[strspn(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUV"
@@ -54,7 +54,7 @@ const char *endpoint_port(const char *authority)
     return strchr(bracket != NULL ? bracket : authority, ':');
 }
 
-/* *ret_host: owned. */
+/* Splits off the host. *ret_host: owned. */
 static enum tw_err split_authority(
     struct endpoint *endpoint, const char *authority, bool tls, char **ret_host)
 {

@@ -147,9 +147,9 @@ struct slice http_answer_field(
     return (struct slice){NULL, 0};
 }
 
-/* Memory for libcurl, not zeroed: its buffers are large and new for each
- * transfer. What it gives up is overwritten: URLs hold signatures, and header
- * fields hold tokens. */
+/* Allocates memory for libcurl, without zeroing it, because libcurl's buffers
+ * are large and new for each transfer. Memory that libcurl gives up is
+ * overwritten, because URLs hold signatures, and header fields hold tokens. */
 static void *get_memory(size_t bytes)
 {
     return mem_resize(NULL, bytes);
@@ -160,8 +160,8 @@ static char *copy_text(const char *text)
     return mem_text(text, strlen(text));
 }
 
-/* The roots are passed in OpenSSL's own types, so libcurl must use the same
- * major version of OpenSSL as this program. */
+/* Does libcurl use the same major version of OpenSSL as this program? Only then
+ * can the roots be passed to libcurl, in OpenSSL's own types. */
 static bool has_our_openssl(void)
 {
     const char *name = curl_version_info(CURLVERSION_NOW)->ssl_version;
@@ -266,9 +266,9 @@ static bool is_named(const struct http_field *field, const char *name)
            strncasecmp(field->name.at, name, field->name.len) == 0;
 }
 
-/* Why the length of the response is ambiguous; NULL: it is not. If it were read
- * in the wrong way, bytes of this response could be taken for the next one (RFC
- * 9112, 6.3). */
+/* Returns why the length of the response is ambiguous; NULL: it is not. If the
+ * length were read in the wrong way, bytes of this response could be taken for
+ * the next one (RFC 9112, 6.3). */
 static const char *judge_length(const struct http_answer *answer)
 {
     unsigned lengths = 0, encodings = 0;
@@ -291,8 +291,9 @@ static const char *judge_length(const struct http_answer *answer)
     return NULL;
 }
 
-/* Why the line cannot be kept whole; NULL: it can. The line could be the
- * continuation token of a page, so the response is invalid then. */
+/* Returns why the line cannot be kept whole; NULL: it can. The line could be
+ * the continuation token of a page, so the response is invalid if the line is
+ * not kept. */
 static const char *judge_line(
     const struct transfer *transfer, struct slice line)
 {
@@ -396,7 +397,8 @@ static int check_progress(void *arg, curl_off_t to_come, curl_off_t came,
     return transfer->ends || transfer->given_up;
 }
 
-/* Overwrites the fields first, because one may hold an access token. */
+/* Frees the list. Overwrites the fields first, because one may hold an access
+ * token. */
 static void free_headers(struct curl_slist *list)
 {
     for (struct curl_slist *line = list; line != NULL; line = line->next)
@@ -429,8 +431,8 @@ static struct curl_slist *make_headers(const struct http_request *request)
     return has_type ? list : curl_slist_append(list, "Content-Type:");
 }
 
-/* Maximum duration of a request that starts now. If no time is left,
- * before_sending() refuses the request. */
+/* Returns the maximum duration of a request that starts now. If no time is
+ * left, before_sending() refuses the request. */
 static long timeout_of(const struct deadline *deadline, int64_t begun_ms)
 {
     int64_t deadline_at_ms = deadline_timeout_ms(deadline);
@@ -531,8 +533,8 @@ static bool quotes_proxy(const char *message)
            strpbrk(message, "'@") != NULL;
 }
 
-/* libcurl's own error text, or the name of result if libcurl set no error text.
- */
+/* Returns libcurl's own error text, or the name of result if libcurl set no
+ * error text. */
 static const char *reason(const struct transfer *transfer, CURLcode result)
 {
     if (quotes_proxy(transfer->error))

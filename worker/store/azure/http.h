@@ -98,11 +98,11 @@ void http_free(struct http *http);
  * just before bytes are sent. sent_ms of the response is set on every return.
  * Trailers after a body are ignored.
  *
- * If the response's field of the name of `echo` has another value than `echo`,
- * the response belongs to an earlier request on the same connection: it is
- * invalid, and the connection is closed. Also invalid are responses whose
- * fields cannot all be kept (more than HTTP_MAX_FIELDS or HTTP_MAX_FIELD_BYTES,
- * or folded lines), and those that state their length twice.
+ * If the response has a field with the name of `echo` but another value, the
+ * response belongs to an earlier request on the same connection: it is invalid,
+ * and the connection is closed. Also invalid are responses whose fields cannot
+ * all be kept (more than HTTP_MAX_FIELDS or HTTP_MAX_FIELD_BYTES, or folded
+ * lines), and those that state their length twice.
  *
  * TW_OK         a complete response has come, with any status.
  * TW_BUSY       nothing was sent: no address, no connection, no TLS, or the

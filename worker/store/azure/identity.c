@@ -358,7 +358,7 @@ static bool is_closing(void *context, bool comes)
     return atomic_load(request->closing);
 }
 
-/* TW_OK: a response has come. */
+/* Sends the request to the token server. TW_OK: a response has come. */
 static enum tw_err send(struct request *request, struct err *err)
 {
     const struct identity *identity = request->identity;

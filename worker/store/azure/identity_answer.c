@@ -20,8 +20,8 @@
 
 /* ---- a token ---- */
 
-/* The characters of a bearer token (RFC 6750, 2.1): nothing that could end or
- * add a header field. */
+/* Does text have only the characters of a bearer token (RFC 6750, 2.1)? None of
+ * these could end or add a header field. */
 static bool is_token(struct slice text)
 {
     static const char marks[] = "-._~+/=";
@@ -45,7 +45,7 @@ static struct slice text_of(const struct json *object, const char *name)
     return json_string(value);
 }
 
-/* Reads a number, which some servers write as a JSON string. */
+/* Reads a number. Some servers write it as a JSON string. */
 static bool number_of(const struct json *object, const char *name, int64_t *ret)
 {
     const struct json *value = json_get(object, name);
@@ -57,7 +57,8 @@ static bool number_of(const struct json *object, const char *name, int64_t *ret)
     return json_type(value) == JSON_NUMBER && json_int64(value, ret);
 }
 
-/* *ret_s: how many seconds the token is valid, > 0 on TW_OK. */
+/* Reads the lifetime of the token. *ret_s: number of seconds for which the
+ * token is valid, > 0 on TW_OK. */
 static enum tw_err read_lifetime(const struct json *object, int64_t wall_ticks,
     int64_t *ret_s, struct err *err)
 {
@@ -119,8 +120,8 @@ static struct slice first_line(struct slice text)
     return text_cut(text, REASON_MAX);
 }
 
-/* Adds " invalid_request: Identity not found". Some servers send error and
- * error_description, others only message. */
+/* Adds the server's own reason, such as " invalid_request: Identity not found".
+ * Some servers send error and error_description, others only message. */
 static void add_reason(const struct json *object, struct buf *to)
 {
     struct slice error = text_of(object, "error");
@@ -148,7 +149,8 @@ static bool may_pass(int status, struct slice error)
     return status >= 500 || slice_is(error, "temporarily_unavailable");
 }
 
-/* object NULL: the body is no JSON object. */
+/* Makes the error text of a refusal. object NULL: the body is no JSON
+ * object. */
 static enum tw_err refuse(
     int status, const struct json *object, struct err *err)
 {

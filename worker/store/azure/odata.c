@@ -225,7 +225,8 @@ static bool skip_nested(struct walk *walk)
     return false;
 }
 
-/* The next value as written; at is NULL: there is none, or it is truncated. */
+/* Returns the next value as written; its `at` is NULL if there is no next
+ * value, or if it is truncated. */
 static struct slice take_value(struct walk *walk)
 {
     const char *start;
@@ -306,8 +307,8 @@ static bool take_member(
     return ret_value->at != NULL;
 }
 
-/* Every entity has both keys, so an object without them was not sent by the
- * service. */
+/* Does object have both keys? Every entity has both, so an object without them
+ * was not sent by the service. */
 static bool is_entity(struct slice object)
 {
     struct walk walk = {object.at, object.at + object.len};

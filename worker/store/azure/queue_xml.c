@@ -23,8 +23,8 @@ void queue_xml_init(void)
     xmlInitParser();
 }
 
-/* A carriage return is escaped, because XML parsers read an unescaped one as a
- * line feed. */
+/* Adds text, escaped. A carriage return is escaped too, because XML parsers
+ * read an unescaped one as a line feed. */
 static void add_escaped(struct buf *to, struct slice text)
 {
     for (size_t i = 0; i < text.len; i++) {
@@ -147,8 +147,9 @@ static void count_markup(struct budget *budget)
         count_tag(budget);
 }
 
-/* Why libxml2 must not read body; NULL: it may. A body that is not UTF-8 is
- * refused, so that libxml2 reads the characters that were counted here. */
+/* Returns why libxml2 must not read body; NULL: it may. A body that is not
+ * UTF-8 is refused, so that libxml2 reads the characters that were counted
+ * here. */
 static const char *weigh(struct slice body)
 {
     struct budget budget = {.rest = body};
@@ -171,8 +172,8 @@ static const char *weigh(struct slice body)
 
 /* ---- reading ---- */
 
-/* A whole document, or NULL; *ret_why (may be NULL): why libxml2 must not read
- * the body, NULL if it is only not well-formed. */
+/* Returns the body as a document, or NULL. *ret_why (may be NULL): why libxml2
+ * must not read the body; NULL: the body is only not well-formed. */
 static xmlDoc *parse(struct slice body, const char **ret_why)
 {
     const int options = XML_PARSE_NONET | XML_PARSE_NOERROR |
@@ -217,7 +218,8 @@ static const xmlNode *find_child(const xmlNode *parent, const char *name)
     return node;
 }
 
-/* The text of the child with that name, in arena; empty if there is none. */
+/* Returns the text of the child with that name, in arena; empty if there is
+ * none. */
 static struct slice child_text(
     const xmlNode *parent, const char *name, struct arena *arena)
 {
@@ -316,7 +318,7 @@ static enum tw_err read_messages(
     return code;
 }
 
-/* The document of a list of messages, or NULL with an error text. */
+/* Returns the document of a list of messages, or NULL with an error text. */
 static xmlDoc *parse_messages(struct slice body, struct err *err)
 {
     static const char name[] = "QueueMessagesList";

@@ -73,7 +73,8 @@ static size_t count_parts(struct slice query)
     return count;
 }
 
-/* The query's parameters, decoded, sorted by lower-case name, then value. */
+/* Returns the query's parameters, decoded, sorted by lower-case name, then
+ * value. */
 static struct pair *read_query(
     struct arena *arena, struct slice query, size_t *ret_count)
 {
@@ -102,7 +103,8 @@ static void add_path(const struct sign_request *request, struct buf *to)
     buf_add_slice(to, request->path);
 }
 
-/* Of a table request's parameters only comp is signed. */
+/* Adds the resource of a table request. Of its parameters only comp is
+ * signed. */
 static void add_table_resource(
     const struct sign_request *request, struct buf *to)
 {
@@ -123,7 +125,8 @@ static void add_table_resource(
     arena_done(&arena);
 }
 
-/* \nname:value for each parameter; values of one name are joined. */
+/* Adds the resource of a queue request: \nname:value for each parameter. The
+ * values of parameters with one name are joined. */
 static void add_queue_resource(
     const struct sign_request *request, struct buf *to)
 {
@@ -166,7 +169,7 @@ static void add_collapsed(struct buf *to, struct slice value)
     }
 }
 
-/* Every x-ms- header, sorted by lower-case name, each as name:value\n. */
+/* Adds every x-ms- header, sorted by lower-case name, each as name:value\n. */
 static void add_headers(const struct sign_request *request, struct buf *to)
 {
     struct arena arena;
@@ -207,7 +210,7 @@ static void add_table_lite_string(
 }
 
 /*
- * Twelve lines: method, Content-Encoding, Content-Language, Content-Length
+ * Adds twelve lines: method, Content-Encoding, Content-Language, Content-Length
  * (empty when 0), Content-MD5, Content-Type, Date (empty: x-ms-date is sent),
  * If-Modified-Since, If-Match, If-None-Match, If-Unmodified-Since, Range.
  */

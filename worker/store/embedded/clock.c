@@ -25,8 +25,8 @@ bool clock_counts(const struct clock *clock)
     return counts(clock, platform_boot_ms());
 }
 
-/* By how much the clock has been corrected towards the wall clock, passed_ticks
- * after the stored moment. */
+/* Returns by how much the clock has been corrected towards the wall clock,
+ * passed_ticks after the stored moment. */
 static int64_t made_up(int64_t ahead_ticks, int64_t passed_ticks)
 {
     int64_t most = passed_ticks / FASTER, least = -passed_ticks / SLOWER;
@@ -38,11 +38,11 @@ static int64_t made_up(int64_t ahead_ticks, int64_t passed_ticks)
     return ahead_ticks < least ? least : ahead_ticks;
 }
 
-/* The clock's time if the stored moment is of another boot, or of a boot
- * without an id. It is the wall clock's time or, if that is later, the file's
- * last time plus the advance of the wall clock since then, an hour at most.
- * Without that advance the clock could stand still between two containers of
- * one kernel that have different boot ids, because this function applies
+/* Returns the clock's time if the stored moment is of another boot, or of a
+ * boot without an id. It is the wall clock's time or, if that is later, the
+ * file's last time plus the advance of the wall clock since then, an hour at
+ * most. Without that advance the clock could stand still between two containers
+ * of one kernel that have different boot ids, because this function applies
  * whenever one container reads what the other wrote. */
 static int64_t ticks_elsewhere(const struct clock *clock, int64_t wall_ticks)
 {

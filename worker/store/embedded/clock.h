@@ -9,8 +9,8 @@
  * - During one boot the store's clock runs with CLOCK_BOOTTIME, which NTP slews
  *   like the wall clock. If the store's clock and the wall clock differ
  *   nevertheless, the wall clock was stepped.
- * - While it is ahead of the wall clock, it runs an eighth slower. A wait is
- *   longer by as much, and a difference of two days is gone after sixteen.
+ * - While it is ahead of the wall clock, it runs an eighth slower. A wait takes
+ *   an eighth longer, and a difference of two days is gone after sixteen days.
  * - While it is behind the wall clock, it runs a 4096th faster. This shortens a
  *   lease of an hour by less than the 3 s by which each lease outlasts its
  *   owner's deadline (run/lease.h). After an hour without a write the clock
@@ -39,7 +39,7 @@ struct clock {
     int64_t ahead_ticks; /* wall clock minus ticks, at the stored moment */
 };
 
-/* clock_counts: is the stored moment of this boot? */
+/* clock_counts: was the stored moment set during this boot? */
 bool clock_counts(const struct clock *clock);
 
 /* clock_ticks: return the clock's current time. Call after the stored moment

@@ -231,9 +231,9 @@ static _Noreturn void end_process(const char *path, const char *what)
     _exit(EXIT_TRY_AGAIN);
 }
 
-/* After a failed fsync the kernel may have dropped pages and consider them
- * clean, so only a new process, which reads the log again, finds out what is
- * stored. */
+/* Ends the process after a failed fsync. The kernel may have dropped pages and
+ * consider them clean, so only a new process, which reads the log again, finds
+ * out what is stored. */
 static void end_if_indeterminate(const char *path, int result)
 {
     if (result == SQLITE_IOERR_FSYNC || result == SQLITE_IOERR_DIR_FSYNC)
@@ -477,7 +477,7 @@ static enum tw_err open_handle(struct db *db, struct err *err)
 #define LEAD_FIRST 0xee
 #define STORED_FIRST 0xf8
 
-/* to may be equal to from.at. */
+/* Replaces lead bytes of the text in from. `to` may be equal to from.at. */
 static void shift_leads(
     char *to, struct slice from, unsigned char first, unsigned char becomes)
 {
@@ -797,10 +797,10 @@ static void spare_counting(void)
         (void)sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
 }
 
-/* The steps that only a writer makes, after the file was found to be
+/* Makes the steps that only a writer makes, after the file was found to be
  * tableward's. use_log() is called for an existing file too, because a copy
- * made by VACUUM INTO is not in WAL mode, so that writers would block readers.
- */
+ * made by VACUUM INTO is not in WAL mode, so that writers would block
+ * readers. */
 static enum tw_err make_usable(
     struct db *db, bool empty, bool convert, struct err *err)
 {
@@ -867,9 +867,9 @@ enum tw_err db_open(
     return code;
 }
 
-/* Move the log into the file as far as readers permit; other writers need not
- * wait meanwhile. Returns the length of the log in pages; -1: a part of the log
- * could not be moved. */
+/* Move as much of the log into the file as readers permit; other writers need
+ * not wait meanwhile. Returns the length of the log in pages; -1: a part of the
+ * log could not be moved. */
 static int move_log(struct db *db)
 {
     int pages = 0, moved = -1;
@@ -913,7 +913,8 @@ static enum tw_err control(struct db *db, enum db_sql sql, struct err *err)
     return db_run(db, sql, NULL, 0, NULL, err);
 }
 
-/* Values of the file that are invalid count as a clock that has not started. */
+/* Reads the stored clock. Invalid values count as a clock that has not
+ * started. */
 static void parse_clock(struct db *db)
 {
     struct slice boot_id = db_column_bytes(db, DB_STAMP_READ, 1);
@@ -1148,7 +1149,7 @@ void db_end(struct db *db, enum db_sql sql)
     if (!db->statements[sql])
         return;
     (void)sqlite3_reset(
-        db->statements[sql]); /* returns the last result once more */
+        db->statements[sql]); /* returns the last result code again */
     sqlite3_clear_bindings(db->statements[sql]);
 }
 

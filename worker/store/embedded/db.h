@@ -47,9 +47,9 @@ void db_close(struct db *db);
 void db_wait_until(struct db *db, int64_t until_ms);
 
 /* db_is_current: may this connection still be used? False if no other process
- * had the file open when the connection was opened, and one has opened the file
- * for writing since. Then what was read since is not reliable, and a new
- * connection is needed. */
+ * had the file open when the connection was opened, and another process has
+ * opened the file for writing since. Data that was read since then is not
+ * reliable, and a new connection is needed. */
 bool db_is_current(const struct db *db);
 
 /* db_identity: return the file's identity, generated at random when a writer

@@ -58,8 +58,8 @@ static enum tw_err give_back_pages(struct db *db, void *arg, struct err *err)
     return db_give_back(db, atomic_load(&embedded->spare_pages), err);
 }
 
-/* Reads the number of free pages first, so that the file is locked only if
- * there is something to give back. */
+/* Gives space back. Reads the number of free pages first, so that the file is
+ * locked only if there is space to give back. */
 static enum tw_err give_back(
     struct store *store, struct exchange *exchange, bool *ret_more)
 {
@@ -92,7 +92,8 @@ static const struct store_ops OPS = {
     .close = close_store,
 };
 
-/* Names the file by its inode, because a file can have several paths. */
+/* Returns a name of the file by its inode, because a file can have several
+ * paths. */
 static char *place_of(const char *path)
 {
     struct stat stat_of;

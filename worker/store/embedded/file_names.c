@@ -12,7 +12,7 @@
 #define STATX_ATTR_MOUNT_ROOT 0x2000
 #endif
 
-/* False also if the kernel does not tell. */
+/* Is path a mount point? False also if the kernel does not tell. */
 static bool is_mount_point(const char *path)
 {
     struct statx is;
@@ -26,7 +26,8 @@ enum tw_err file_names_check(const char *path, struct err *err)
 {
     struct stat is;
 
-    /* A folder has several links, and SQLite refuses it. */
+    /* The check is only for regular files: a folder has several links, and
+     * SQLite refuses a folder itself. */
     if (stat(path, &is) != 0 || !S_ISREG(is.st_mode))
         return TW_OK;
     if (is_mount_point(path))

@@ -187,8 +187,8 @@ static enum tw_err borrow_writer(
     return code;
 }
 
-/* Lock held. The caller stops being the leader, and the caller of the first
- * queued request becomes the leader. */
+/* Call with the lock held, when the caller stops being the leader. Makes the
+ * caller of the first queued request the leader. */
 static void lead_no_more(struct pool *pool)
 {
     struct request *first = pool->queued;
@@ -351,7 +351,8 @@ static void run_group(struct db *db, struct request *requests)
         fail_all(requests, code, &err);
 }
 
-/* Lock held: removes all queued requests, and returns them as a list. */
+/* Call with the lock held. Removes all queued requests, and returns them as a
+ * list. */
 static struct request *take_queued(struct pool *pool)
 {
     struct request *requests = pool->queued;
@@ -363,7 +364,8 @@ static struct request *take_queued(struct pool *pool)
     return requests;
 }
 
-/* Lock held: removes request from the queue without running it. */
+/* Call with the lock held. Removes request from the queue without running
+ * it. */
 static void give_up(
     struct pool *pool, struct request *request, enum tw_err code)
 {
@@ -393,9 +395,9 @@ static void tell(struct request *requests)
     }
 }
 
-/* Lock held on entry and return, released meanwhile. Runs all queued requests
- * in one transaction. own, the caller's request, must be queued; it is done on
- * return. */
+/* Call with the lock held, which is released meanwhile and held again on
+ * return. Runs all queued requests in one transaction. own, the caller's
+ * request, must be queued; it is done on return. */
 static void lead(struct pool *pool, struct request *own, int64_t until_ms)
 {
     struct request *requests = NULL;
@@ -421,8 +423,8 @@ static void lead(struct pool *pool, struct request *own, int64_t until_ms)
 
 /*
  * Waits until own is done, until own may lead (run the queued requests itself),
- * or until until_ms. Returns whether own is done. *ret_in_time: until_ms has
- * not passed.
+ * or until until_ms. Returns whether own is done. *ret_in_time becomes true if
+ * until_ms has not passed.
  */
 static bool wait_for_turn(
     struct request *own, int64_t until_ms, bool *ret_in_time)

@@ -30,8 +30,8 @@ static struct slice write_receipt(int64_t stamp, struct arena *arena)
     return arena_format(arena, "%" PRId64, stamp);
 }
 
-/* The stamp in a pop receipt; -1, which no message has, if this store did not
- * issue the receipt. */
+/* Returns the stamp in a pop receipt, or -1, which no message has, if this
+ * store did not issue the receipt. */
 static int64_t read_receipt(struct slice receipt)
 {
     int64_t stamp;
@@ -188,7 +188,8 @@ static enum tw_err peek_body(struct db *db, void *arg, struct err *err)
     return code;
 }
 
-/* All messages of one get share one receipt, as in the service. */
+/* Hides the messages and gives them a pop receipt. All messages of one get
+ * share one receipt, as in the service. */
 static enum tw_err take(
     struct db *db, struct getting *getting, int64_t now_ticks, struct err *err)
 {

@@ -52,8 +52,8 @@ static void write_etag(int64_t stamp, char *to, size_t room)
     (void)snprintf(to, room, "W/\"%" PRId64 "\"", stamp);
 }
 
-/* The stamp in an ETag; -1, which no entity has, if this store did not issue
- * the ETag. */
+/* Returns the stamp in an ETag, or -1, which no entity has, if this store did
+ * not issue the ETag. */
 static int64_t stamp_of(struct slice etag)
 {
     int64_t stamp;
@@ -66,7 +66,7 @@ static int64_t stamp_of(struct slice etag)
     return stamp;
 }
 
-/* The smallest key that is greater than key. */
+/* Returns the smallest key that is greater than key. */
 static struct slice key_after(struct slice key, struct arena *arena)
 {
     struct slice copy = arena_copy(arena, key);
@@ -88,8 +88,8 @@ static enum tw_err find_table(
 
 /* ---- continuation tokens ---- */
 
-/* A continuation token for key: "1!" and the encoded key, which is valid in a
- * header and never empty. */
+/* Returns a continuation token for key: "1!" and the encoded key. The token is
+ * valid in a header and never empty. */
 static struct slice write_token(struct slice key, struct arena *arena)
 {
     struct slice token;
@@ -397,7 +397,7 @@ static struct slice below_key(
     return range->has_below ? range->below : ABOVE_ALL;
 }
 
-/* The smallest key range of the tree that contains all requested rows. */
+/* Finds the smallest key range of the tree that contains all requested rows. */
 static void find_bounds(struct scanning *scanning)
 {
     const struct key_range *partition = &scanning->request->partition_key;
@@ -551,8 +551,8 @@ static enum tw_err miss(struct db *db, struct scanning *scanning,
     return start_rows(db, scanning, err);
 }
 
-/* *ret_fits: does an entity of this size fit on the page? A single entity may
- * take all of max_bytes. */
+/* Set *ret_fits to whether an entity of this size fits on the page. A single
+ * entity may take all of max_bytes. */
 static enum tw_err make_room(struct scanning *scanning,
     const struct entity *entity, bool *ret_fits, struct err *err)
 {
@@ -574,7 +574,8 @@ static enum tw_err make_room(struct scanning *scanning,
     return TW_OK;
 }
 
-/* *ret_on: does the page continue after this row? */
+/* Handles one row. *ret_on becomes true if the page continues after this
+ * row. */
 static enum tw_err take_row(
     struct db *db, struct scanning *scanning, bool *ret_on, struct err *err)
 {
@@ -671,7 +672,8 @@ struct committing {
     struct arena arena;
 };
 
-/* TW_OK: the entity exists and has the ETag of the operation. */
+/* Checks that the entity of the operation exists and has the operation's ETag.
+ * TW_OK: it does. */
 static enum tw_err check_found(
     const struct change *change, bool there, int64_t etag, struct err *err)
 {
