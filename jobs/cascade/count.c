@@ -29,7 +29,8 @@ struct count {
     struct job_estimate *estimate;
     struct counted *tables;     /* counts of the tables, in the order of the
                                    estimate's tables */
-    struct counted_rule *rules; /* all rules, each before its children */
+    struct counted_rule *rules; /* all rules, each rule before its child
+                                   rules */
     size_t rule_count;
     int64_t total, limit;
 };

@@ -16,7 +16,7 @@
 #include "worker/base/mem.h"
 
 struct graph {
-    const struct rule **rules; /* all rules, each before its children */
+    const struct rule **rules; /* all rules, each rule before its child rules */
     size_t count;
     bool *reaches; /* [from * count + to]: a path of one edge or more leads from
                     rule `from` to rule `to` */

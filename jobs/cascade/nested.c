@@ -102,7 +102,7 @@ struct nested {
     size_t level_count, first_count;
     struct slice *values; /* values[i]: the value of argument i, given or shown
                            * by the present entity */
-    struct run_args args; /* the arguments with `values` */
+    struct run_args args; /* the job's arguments, whose values are `values` */
     struct arena arena;
     struct page page;
     struct err *err;

@@ -48,7 +48,7 @@ struct verifying {
     struct err *err;
     struct slice *values;   /* values[i]: the value of argument i, given or
                                derived */
-    struct run_args args;   /* the arguments with `values` */
+    struct run_args args;   /* the job's arguments, whose values are `values` */
     struct source *sources; /* sources[i]: the part of the child that the
                                current rule derives argument i from */
     struct known *known;

@@ -90,7 +90,7 @@ struct held {
     void *context;
     uint64_t number; /* number of operations added before this one */
     uint32_t size;   /* size of the piece, in bytes */
-    uint32_t index;  /* in sorter->held; set while gaps are closed */
+    uint32_t index;  /* index in sorter->held; set only while gaps are closed */
     uint32_t partition_key_len, row_key_len;
     char bytes[];
 };

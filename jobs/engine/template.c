@@ -41,8 +41,9 @@ struct template
     bool reads_entity, reads_key[2];
     const bool *reads_args;      /* reads_args[i]: argument i is read;
                                     NULL: none is read */
-    const struct filter *filter; /* only of a filter: with sample values */
-    struct template_equality *equalities; /* only of a filter */
+    const struct filter *filter; /* only for a filter: the filter with sample
+                                    values */
+    struct template_equality *equalities; /* only for a filter */
     size_t equality_count;
 };
 

@@ -22,7 +22,7 @@ struct followed {
 
 struct check {
     const struct upgrade *upgrade;
-    const struct filter *filter; /* of the upgrade's selector */
+    const struct filter *filter; /* the filter of the upgrade's selector */
     struct followed list[FILTER_MAX_COMPARISONS];
     size_t count;
     struct mark mark;

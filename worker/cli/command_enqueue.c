@@ -114,7 +114,8 @@ static bool accepts_later(struct session *session, struct store *store,
 {
     struct known known = {
         .store = store, .job = slice_of(what->job->name), .id = what->id};
-    struct err ignored; /* control_enqueue() then fails for the same reason */
+    struct err ignored; /* not shown: control_enqueue() then fails for the same
+                           reason */
     bool later;
 
     if (!what->accept_deletes || what->id.len == 0)

@@ -133,7 +133,8 @@ static int estimate(struct session *session, const struct job *job,
 /* ---- a job that `finish` has closed ---- */
 
 struct checking {
-    struct locks_request tables; /* of the job, with the ledger's store */
+    struct locks_request tables; /* the tables of the job, and the ledger's
+                                    store */
     struct err err;              /* why the job accepts no run */
 };
 

@@ -72,7 +72,7 @@ TW_MUST_USE enum tw_err load_read(const char *path, enum load_use use,
  * `azure`, from a connection string. Owned. */
 struct load *load_environment(const char *connection_string);
 
-/* load_free: also closes the open stores. NULL: does nothing. */
+/* load_free: also closes the open stores. Does nothing if given NULL. */
 void load_free(struct load *load);
 
 /* load_want_store, load_want_job: add a problem, once, for each environment

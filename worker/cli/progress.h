@@ -26,7 +26,8 @@ struct progress_state {
 struct progress *progress_start(const char *object, const char *verb,
     void (*look)(void *context, struct progress_state *ret), void *context);
 
-/* progress_end: erase the line and end the thread. NULL: does nothing. */
+/* progress_end: erase the line and end the thread. Does nothing if given
+ * NULL. */
 void progress_end(struct progress *progress);
 
 #endif

@@ -30,7 +30,7 @@ struct signals *signals_start(
     void (*on)(void *context, int number), void *context);
 
 /* signals_stop: end the thread that calls on(); the signals remain blocked.
- * NULL: does nothing. */
+ * Does nothing if given NULL. */
 void signals_stop(struct signals *signals);
 
 /*

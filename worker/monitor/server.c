@@ -54,7 +54,8 @@ struct connection {
     int fd;
     bool used;
     int64_t since_ms; /* when the connection, or its next request, began */
-    bool closed; /* it took too long and was shut down; the library closes it */
+    bool closed; /* the connection took too long and was shut down; the library
+                    closes it */
 };
 
 struct http_server {

@@ -62,8 +62,8 @@ struct view {
     struct list lists[LISTS];
 
     struct platform_mutex lock;
-    struct pool_client *client; /* of the reading under way, or NULL; guarded by
-                                   lock */
+    struct pool_client *client; /* client of the reading under way, or NULL;
+                                   guarded by lock */
     bool stopped;               /* guarded by lock */
 };
 

@@ -15,7 +15,7 @@
 /* How the queue of a refused message was bound. */
 struct binding {
     struct slice job;      /* empty: the queue had no job */
-    struct slice encoding; /* of a bound queue; empty: not known */
+    struct slice encoding; /* encoding of a bound queue; empty: not known */
 };
 
 /* A refused message that is to be put back. */

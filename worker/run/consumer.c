@@ -588,7 +588,7 @@ static void take_orphan(struct consumer *consumer)
         .orphan_job = jobs_find(definition->jobs, run->job),
         .orphan_id = run->id};
 
-    assert(task.orphan_job); /* only runs of configured jobs are found */
+    assert(task.orphan_job); /* the search finds only runs of configured jobs */
     task.queue =
         setup_queue_of_orphan(definition->setup, task.orphan_job, run->queue);
     if (task.queue == NULL ||

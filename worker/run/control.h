@@ -95,7 +95,7 @@ TW_MUST_USE enum tw_err control_wake(const struct definition *definition,
 
 /* What control_resume() found, or did, beside its outcome. */
 struct control_resumed {
-    bool unserved;     /* see TW_NOT_FOUND */
+    bool unserved;     /* see TW_NOT_FOUND of control_resume() */
     bool accepts;      /* the run was held because its definition had changed,
                           and has accepted the changed definition */
     bool will_be_held; /* the definition of the run's job has changed: the next
@@ -161,7 +161,7 @@ TW_MUST_USE enum tw_err control_finish(const struct definition *definition,
 
 /* What control_retry() found, or did, beside its outcome. */
 struct control_retried {
-    bool unserved; /* see TW_NOT_FOUND */
+    bool unserved; /* see TW_NOT_FOUND of control_retry() */
     bool changed;  /* the definition of the run's job has changed since the run
                       began */
 };

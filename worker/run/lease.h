@@ -136,10 +136,10 @@ struct lease {
 
     struct lease_clock clock; /* what the Dates of all responses show about the
                                  lease */
-    struct deadline deadline; /* for requests of the kind, which end before
-                                 deadline_ms */
-    struct deadline own; /* for requests of the lease itself, which may start
-                            until deadline_ms */
+    struct deadline deadline; /* deadline for requests of the kind, which end
+                                 before deadline_ms */
+    struct deadline own; /* deadline for requests of the lease itself, which may
+                            start until deadline_ms */
     _Atomic int64_t requests; /* number of requests of the lease itself, part of
                                  Transactions */
     int64_t until_ticks;      /* LEASE_HELD: when to try again, on the

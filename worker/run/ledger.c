@@ -326,7 +326,8 @@ static int64_t idle_since_ticks(const struct ledger_run *run)
         return run->updated_ticks;
     case LEDGER_WAITING:
         return run->waits_for.len > 0 ? run->updated_ticks : 0;
-    case LEDGER_RUNNING: /* its owner crashed if LeaseUntil is in the past */
+    case LEDGER_RUNNING: /* the owner has crashed if LeaseUntil is in the
+                            past */
         if (run->lease_until_ticks == 0)
             return 0;
         return run->lease_until_ticks > run->updated_ticks

@@ -120,8 +120,9 @@ struct ledger_run {
     struct slice traceparent;
     struct slice poison_id, /* id of the poison copy; after a retry, id of the
                                poison copy that was there before the retry */
-        poison_receipt;     /* its pop receipt; empty: not known */
-    struct slice binding;   /* of a message that was refused: how its queue was
+        poison_receipt;     /* pop receipt of the poison copy; empty: not
+                               known */
+    struct slice binding;   /* for a message that was refused: how its queue was
                                bound (binding.h) */
     struct slice ending; /* state and reason with which the run will end, once
                             its poison copy is put: lease_ending() */

@@ -40,8 +40,8 @@ bool edm_type_named(struct slice name, enum edm_type *ret);
 /* Maximum number of properties of an entity that is read:
  * ENTITY_MAX_PROPERTIES, both keys and Timestamp; no store keeps more. */
 #define ENTITY_MAX_READ_PROPERTIES 255
-#define ENTITY_MAX_VALUE_BYTES (64 * 1024) /* of one String or Binary */
-#define ENTITY_MAX_KEY_UNITS 512           /* of one key, in UTF-16 units */
+#define ENTITY_MAX_VALUE_BYTES (64 * 1024) /* size of one String or Binary */
+#define ENTITY_MAX_KEY_UNITS 512           /* UTF-16 units of one key */
 /* Size of one key in UTF-8: room for 512 UTF-16 units, and for the larger limit
  * of Cosmos DB. */
 #define ENTITY_MAX_KEY_BYTES 2048

@@ -47,7 +47,8 @@ struct pool_thread {
 
 /* A limit of entities sent a second. */
 struct ceiling {
-    char *job;     /* all its runs share the ceiling; NULL: all jobs share it */
+    char *job;     /* the job whose runs share the ceiling; NULL: all jobs share
+                      it */
     int64_t per_s; /* 0: no limit */
     int64_t free_us; /* when the ceiling allows the next entities, boot clock */
     struct ceiling *next;
@@ -61,7 +62,8 @@ struct pool_client {
     const struct store *ledger; /* the store whose tables are not watched for
                                    silence */
     struct ceiling *ceiling;    /* ceiling of the client's job; NULL: none */
-    struct pool_client *next;   /* all clients of the pool form a ring */
+    struct pool_client *next;   /* next client of the pool; all clients form a
+                                   ring */
     struct pool_request *first; /* waiting tasks, in order of submission */
     struct pool_request *last;
     size_t running;

@@ -444,7 +444,8 @@ struct watch *store_watch(
 void store_explain(
     const struct store *store, enum tw_err code, struct err *err);
 
-/* store_close: call when no other call is in flight. NULL: does nothing. */
+/* store_close: call when no other call is in flight. Does nothing if given
+ * NULL. */
 void store_close(struct store *store);
 
 /* store_check_etag: TW_OK for an ETag that is valid as a condition: printable

@@ -22,7 +22,7 @@ struct watch *watch_begin(
     const char *path, void (*changed)(void *context), void *context);
 
 /* watch_end: ends the calls of changed(); none is made after watch_end() has
- * returned. NULL: does nothing. */
+ * returned. Does nothing if given NULL. */
 void watch_end(struct watch *watch);
 
 #endif

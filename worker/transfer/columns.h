@@ -12,7 +12,7 @@
 struct columns;
 
 struct columns *columns_new(void);          /* owned */
-void columns_free(struct columns *columns); /* NULL: does nothing */
+void columns_free(struct columns *columns); /* does nothing if given NULL */
 
 /* columns_add: add name, which is copied. TW_OK also if it was added before.
  * TW_INVALID: name cannot be the name of a column, or there are

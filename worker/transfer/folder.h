@@ -105,7 +105,8 @@ void folder_progress_drop_deleted(const struct folder_progress *progress,
 
 /* folder_progress_close: removes the progress file if the export is complete or
  * has not begun. If the export is complete, also removes the progress file that
- * an export of the same store without an id has left. NULL: does nothing. */
+ * an export of the same store without an id has left. Does nothing if given
+ * NULL. */
 void folder_progress_close(struct folder_progress *progress, bool complete);
 
 #endif

@@ -174,7 +174,7 @@ static enum tw_err check_skipped(const struct import *import, struct err *err)
 
 /* What the table holds before this process writes to it. */
 enum table_content {
-    CONTENT_UNKNOWN, /* it may not be read, or it has entities */
+    CONTENT_UNKNOWN, /* the table may not be read, or it has entities */
     CONTENT_MISSING, /* there is no such table */
     CONTENT_EMPTY,   /* the table has no entity */
 };

@@ -47,7 +47,7 @@ struct import;
  * restart() returns. The caller owns the import. */
 struct import *import_new(
     const struct transfer *transfer, const struct import_options *options);
-void import_free(struct import *import); /* NULL: does nothing */
+void import_free(struct import *import); /* does nothing if given NULL */
 
 /*
  * import_run: import the file. Call once. TW_OK: each record is stored, skipped

@@ -23,7 +23,7 @@ struct lines;
  * owns *ret. */
 TW_MUST_USE enum tw_err lines_open(const char *path,
     const _Atomic bool *stopped, struct lines **ret, struct err *err);
-void lines_close(struct lines *lines); /* NULL: does nothing */
+void lines_close(struct lines *lines); /* does nothing if given NULL */
 
 /*
  * lines_next: read the next line. *ret: the line without its newline, borrowed

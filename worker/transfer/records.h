@@ -40,7 +40,7 @@ struct records;
 TW_MUST_USE enum tw_err records_open(const char *path,
     enum records_format format, const _Atomic bool *stopped,
     struct records **ret, struct err *err);
-void records_close(struct records *records); /* NULL: does nothing */
+void records_close(struct records *records); /* does nothing if given NULL */
 
 /* records_header: return the CSV header as written in the file, with its
  * newline; empty for JSON Lines. Borrowed. */

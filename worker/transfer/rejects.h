@@ -64,7 +64,7 @@ TW_MUST_USE enum tw_err rejects_sync(
 int64_t rejects_digest(struct rejects *rejects, int64_t bytes);
 
 /* rejects_close: also removes the file if no line was rejected, unless the file
- * existed before the import. NULL: does nothing. */
+ * existed before the import. Does nothing if given NULL. */
 void rejects_close(struct rejects *rejects);
 
 #endif

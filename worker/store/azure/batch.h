@@ -68,7 +68,8 @@ struct batch_answer {
     size_t failed;     /* index of the operation that failed; count: unknown */
 };
 
-/* batch_judge: find out what part_count parts from batch_read() show. */
+/* batch_judge: find out what the part_count parts from batch_read() show about
+ * the batch. */
 void batch_judge(const struct batch_part *parts, size_t part_count,
     size_t count, struct batch_answer *ret);
 

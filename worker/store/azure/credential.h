@@ -12,7 +12,8 @@
 struct account;
 struct credential;
 
-/* credential_new: make a credential with one reference. account is taken. */
+/* credential_new: make a credential with one reference. Takes ownership of
+ * account. */
 struct credential *credential_new(struct account *account);
 
 /* credential_hold: add a reference; returns credential. credential_drop: remove
@@ -23,8 +24,8 @@ void credential_drop(struct credential *credential);
 /* credential_account: return the newest account. Owned: call account_free(). */
 struct account *credential_account(struct credential *credential);
 
-/* credential_replace: from now on the newest account is `account`, which is
- * taken. */
+/* credential_replace: from now on the newest account is `account`. Takes
+ * ownership of account. */
 void credential_replace(struct credential *credential, struct account *account);
 
 #endif

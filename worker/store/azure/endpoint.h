@@ -21,7 +21,7 @@ struct endpoint {
 enum endpoint_http {
     ENDPOINT_HTTP_NONE,  /* none; the error text proposes allow_http, which
                             would allow all */
-    ENDPOINT_HTTP_ALL,   /* all */
+    ENDPOINT_HTTP_ALL,   /* all hosts */
     ENDPOINT_HTTP_TOKEN, /* none, because an access token, or the secret that is
                             exchanged for one, is sent there */
     ENDPOINT_HTTP_LINK,  /* 169.254.0.0/16: never leaves the machine's link */

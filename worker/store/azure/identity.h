@@ -45,7 +45,7 @@ struct identity_options {
  */
 TW_MUST_USE enum tw_err identity_new(const struct identity_options *options,
     struct http *http, struct identity **ret, struct err *err);
-void identity_free(struct identity *identity); /* NULL: does nothing */
+void identity_free(struct identity *identity); /* does nothing if given NULL */
 
 /* identity_description: describe identity for messages, as "managed identity of
  * this machine (169.254.169.254 port 80)". Lives as long as identity. */

@@ -17,7 +17,8 @@
 void redact(char *text, struct slice secret);
 
 /* redact_sas: like redact(), for the signature in a SAS (a query string), both
- * as written there and without percent-encoding. NULL: does nothing. */
+ * as written there and without percent-encoding. Does nothing if sas is
+ * NULL. */
 void redact_sas(char *text, const char *sas);
 
 /* redact_signature: return the secret in the value of an Authorization header,

@@ -38,7 +38,8 @@ enum db_role { DB_READER, DB_WRITER, DB_READ_ONLY };
 TW_MUST_USE enum tw_err db_open(
     const char *path, enum db_role role, struct db **ret, struct err *err);
 
-/* db_close: a writer empties the write-ahead log first. NULL: does nothing. */
+/* db_close: a writer empties the write-ahead log first. Does nothing if given
+ * NULL. */
 void db_close(struct db *db);
 
 /* db_wait_until: set the time (on platform_boot_ms()) until which calls wait

@@ -20,7 +20,7 @@ struct watch;
  */
 TW_MUST_USE enum tw_err pool_open(
     const char *path, bool only_reads, struct pool **ret, struct err *err);
-void pool_close(struct pool *pool); /* NULL: does nothing */
+void pool_close(struct pool *pool); /* does nothing if given NULL */
 
 /* pool_is_read_only: was the file opened with DB_READ_ONLY? Then pool_write()
  * must not be called. */
