@@ -97,7 +97,7 @@ static const struct command_option COMMON[] = {
     {OPTION_COUNT, NULL},
 };
 
-/* Values of options that accept only these. */
+/* The valid values of options that accept only certain values. */
 static const char *const LOG_LEVELS[] = {
     "error", "warn", "info", "debug", NULL};
 static const char *const LOG_FORMATS[] = {"text", "json", NULL};

@@ -38,7 +38,8 @@ struct attempt {
     const struct definition *definition;
     const struct lease_request *wish;
     struct lease lease;
-    struct arena arena;        /* args from the ledger, names, texts of run */
+    struct arena arena;        /* memory of the arguments from the ledger, of
+                                  names, and of the texts of run */
     struct log_run log;        /* the run, for log lines; texts in arena */
     int64_t begun_ms;          /* when the attempt began; boot clock */
     struct run run;            /* the run as the kind sees it */

@@ -127,7 +127,8 @@ static enum tw_err service_now(
     do {
         outcome = ledger_get(store, &call.exchange, slice_of(LEDGER_UNREADABLE),
             slice_of("-clock"), &none);
-        if (outcome == TW_UNKNOWN) /* a read changes nothing */
+        if (outcome == TW_UNKNOWN) /* a read can be repeated, because it changes
+                                      nothing */
             outcome = TW_BUSY;
     } while (retry_call_again(&call, outcome));
     ledger_run_done(&none);

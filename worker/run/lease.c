@@ -870,7 +870,7 @@ enum lease_status lease_store_ending(struct lease *lease,
 
     write_ending(&lease->run, state, slice_of(reason));
     do {
-        lease->run.transactions++; /* counts this write */
+        lease->run.transactions++; /* the count includes this write */
         status = lease_write_run(lease, &last, err);
     } while (status == LEASE_UNKNOWN && !lease->unstorable &&
              try_again(lease, &last, &retry));
@@ -969,7 +969,7 @@ enum lease_status lease_release(struct lease *lease, struct err *err)
     enum tw_err outcome;
 
     do {
-        lease->run.transactions++; /* counts this write */
+        lease->run.transactions++; /* the count includes this write */
         outcome = ledger_change(&change, LEDGER_STORED, &lease->stored, err);
         if (outcome == TW_OK || keeping.stored) {
             lease->may_own = false;

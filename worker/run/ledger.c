@@ -770,7 +770,8 @@ enum tw_err ledger_ensure(struct store *store, const struct deadline *deadline,
 
     do {
         outcome = create_or_read(store, &call.exchange);
-        if (outcome == TW_UNKNOWN) /* creating the table again is safe */
+        if (outcome == TW_UNKNOWN) /* the table can be created again without
+                                      harm */
             outcome = TW_BUSY;
     } while (retry_call_again(&call, outcome));
     if (outcome != TW_OK)

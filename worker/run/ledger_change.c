@@ -306,7 +306,8 @@ static enum tw_err read_stored(struct changing *c)
         outcome = ledger_get(
             change->store, &change->last, c->stored->job, c->stored->id, &read);
         count_attempt(change);
-        if (outcome == TW_UNKNOWN) /* a read changes nothing */
+        if (outcome == TW_UNKNOWN) /* a read can be repeated, because it changes
+                                      nothing */
             outcome = TW_BUSY;
     } while (again(change, outcome, &retry));
     if (outcome == TW_NOT_FOUND && change->last.date_ticks != 0) {

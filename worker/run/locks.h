@@ -137,8 +137,9 @@ TW_MUST_USE enum tw_err locks_close(
 TW_MUST_USE enum tw_err locks_reopen(
     const struct locks_request *request, struct err *err);
 
-/* locks_check_closed: TW_CONFLICT: locks_take() would return LOCKS_CLOSED, with
- * the same err. request->id is empty. Any other failure is the store's. */
+/* locks_check_closed: check that `finish` has not closed the copy between the
+ * job's tables. TW_CONFLICT: locks_take() would return LOCKS_CLOSED, with the
+ * same err. request->id is empty. Any other failure is the store's. */
 TW_MUST_USE enum tw_err locks_check_closed(
     const struct locks_request *request, struct err *err);
 

@@ -12,7 +12,8 @@ enum tw_err queue_ensure(struct store *store, const char *queue,
 
     do {
         outcome = store_queue_create(store, &call->exchange, queue);
-        if (outcome == TW_UNKNOWN) /* creating the queue again is safe */
+        if (outcome == TW_UNKNOWN) /* the queue can be created again without
+                                      harm */
             outcome = TW_BUSY;
     } while ((waits_for_deletion || !retry_is_locked(&call->exchange)) &&
              retry_call_again(call, outcome));

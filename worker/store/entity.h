@@ -216,10 +216,12 @@ TW_MUST_USE enum tw_err entity_check_key(
 TW_MUST_USE enum tw_err entity_check_key_prefix(
     const char *which, struct slice prefix, struct err *err);
 
-/* entity_check_name: TW_OK for a valid property name of the service. */
+/* entity_check_name: check that name is a valid property name of the
+ * service. */
 TW_MUST_USE enum tw_err entity_check_name(struct slice name, struct err *err);
 
-/* entity_check_table: TW_OK for ^[A-Za-z][A-Za-z0-9]{2,62}$ except "tables". */
+/* entity_check_table: check that name matches ^[A-Za-z][A-Za-z0-9]{2,62}$ and
+ * is not "tables". */
 TW_MUST_USE enum tw_err entity_check_table(struct slice name, struct err *err);
 
 #endif

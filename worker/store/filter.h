@@ -38,7 +38,7 @@ struct filter; /* lives in the arena of filter_parse(); immutable */
 TW_MUST_USE enum tw_err filter_parse(struct slice text, struct arena *arena,
     const struct filter **ret, struct err *err);
 
-/* filter_check: TW_OK for a text that filter_parse() accepts. *ret_offset: byte
+/* filter_check: check that filter_parse() accepts text. *ret_offset: byte
  * offset of the error, unchanged on TW_OK; err has no column, for callers that
  * add their own location. */
 TW_MUST_USE enum tw_err filter_check(

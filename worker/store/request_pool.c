@@ -92,7 +92,7 @@ struct request_pool {
     struct pool_thread *idle;   /* most recently idle first */
     struct pool_thread
         *timer; /* the idle request thread that sleeps until due_ms, or NULL */
-    int64_t timer_ms; /* the timer sleeps until then */
+    int64_t timer_ms; /* when the timer wakes up */
     int64_t due_ms;   /* when the next waiting task may start */
     bool closing;
 

@@ -38,7 +38,8 @@
 /* A store that has not responded for less than this time is not silent. It is
  * below a second, because a request in flight checks this once a second. */
 #define SILENCE_FIRST_MS 900
-/* Multiple of its slowest response time after which a store may be silent. */
+/* A store may be silent only after this multiple of its slowest response
+ * time. */
 #define SILENCE_SLOWER 3
 #define SILENCE_PAUSE_MIN_MS 5000
 /* A store is useless after this many responses in a row that serve nothing. A

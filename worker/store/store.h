@@ -307,8 +307,8 @@ struct store_ops {
 };
 
 /*
- * store_create_table: TW_OK also if the table exists. TW_BUSY while a table of
- * that name is being deleted.
+ * store_create_table: create a table. TW_OK also if the table exists. TW_BUSY
+ * while a table of that name is being deleted.
  */
 TW_MUST_USE enum tw_err store_create_table(
     struct store *store, struct exchange *exchange, const char *table);
@@ -366,7 +366,7 @@ TW_MUST_USE enum tw_err store_batch(struct store *store,
 TW_MUST_USE enum tw_err store_give_back(
     struct store *store, struct exchange *exchange, bool *ret_more);
 
-/* store_queue_create: TW_OK also if the queue exists. */
+/* store_queue_create: create a queue. TW_OK also if the queue exists. */
 TW_MUST_USE enum tw_err store_queue_create(
     struct store *store, struct exchange *exchange, const char *queue);
 
@@ -448,12 +448,12 @@ void store_explain(
  * NULL. */
 void store_close(struct store *store);
 
-/* store_check_etag: TW_OK for an ETag that is valid as a condition: printable
- * ASCII, not "*". */
+/* store_check_etag: check that etag is valid as a condition: printable ASCII,
+ * and not "*". */
 TW_MUST_USE enum tw_err store_check_etag(struct slice etag, struct err *err);
 
-/* store_check_queue: TW_OK for a valid queue name, which is 3 to 63 of a-z, 0-9
- * and -, beginning and ending with a letter or digit, without --. */
+/* store_check_queue: check that name is a valid queue name, which is 3 to 63 of
+ * a-z, 0-9 and -, beginning and ending with a letter or digit, without --. */
 TW_MUST_USE enum tw_err store_check_queue(struct slice name, struct err *err);
 
 #endif
