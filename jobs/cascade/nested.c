@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A nested rule is checked backwards, from an entity of its table to the entity
- * above. An entity has some values of the entity above, its RowKey for example,
- * but perhaps not all that a point read needs. So the check works in blocks:
+ * above. An entity has some values of the entity above, for example the RowKey
+ * of that entity, but perhaps not all values that a point read needs. So the
+ * check works in blocks:
  *
  * 1. Collect entities of the rule's table, each with a reference: a digest of
  *    the values that it has of the entity above.
@@ -45,15 +46,18 @@
  * because the cascade's parent is above. */
 #define ROOT ((size_t)-1)
 
-/* Where the entities of a rule show the values that the rule reads. */
+/* In which keys and properties the entities of a rule have the values that the
+ * rule reads. */
 struct reading {
-    bool is_possible;       /* the entities show each of the values */
-    struct source *args;    /* args[i]: where argument i is shown.
-                               TOLD_BY_NOTHING: the rule does not read the
-                               argument, or the run was given its value */
+    bool is_possible;       /* the entities have each of these values */
+    struct source *args;    /* args[i]: where the entities have the value of
+                             * argument i. TOLD_BY_NOTHING: the rule does not
+                             * read the argument, or the run was given its
+                             * value */
     struct slice *reads;    /* names of the keys and properties that the rule
                              * reads of the entity above */
-    struct source *sources; /* sources[i]: where reads[i] is shown */
+    struct source *sources; /* sources[i]: where the entities have the value
+                             * of reads[i] */
     size_t read_count;
     const struct source *prefix; /* the source that is TOLD_BY_PREFIX, of which
                                   * there may be one; NULL: none */
@@ -65,11 +69,13 @@ struct reading {
 struct level {
     const struct rule *rule;
     size_t above;         /* index of the rule above; ROOT: none */
-    struct reading asked; /* for the entities to check: given arguments have the
-                             given values; the entities show all other values */
+    struct reading asked; /* for the entities to check: given arguments have
+                           * the given values; all other values are taken
+                           * from the entities */
     struct reading any;   /* for entities that may be parents, and for other
-                             rules with the same table: like asked, but the
-                             entities show the values of given arguments too */
+                           * rules with the same table: like asked, but the
+                           * values of given arguments are taken from the
+                           * entities too */
     bool leaves_out;      /* an entity was left out, because another rule that
                            * cannot be read backwards may find it */
     bool has_partition;   /* the entities to check have this PartitionKey */
@@ -100,15 +106,15 @@ struct nested {
     struct level *levels; /* one per rule, first-level rules first, each rule
                              before its child rules */
     size_t level_count, first_count;
-    struct slice *values; /* values[i]: the value of argument i, given or shown
-                           * by the present entity */
+    struct slice *values; /* values[i]: the value of argument i, given or
+                           * taken from the present entity */
     struct run_args args; /* the job's arguments, whose values are `values` */
     struct arena arena;
     struct page page;
     struct err *err;
 };
 
-/* ---- what a rule's entities show ---- */
+/* ---- which values a rule's entities have ---- */
 
 static void add_level(struct nested *n, const struct rule *rule, size_t above)
 {
@@ -184,8 +190,8 @@ static bool only_compares(const struct template *filter)
 }
 
 /* Does the rule read properties only in ways that do not depend on their type
- * (alone in a key, or alone in quotes)? A child shows a property of the entity
- * above as a text, without its type. */
+ * (alone in a key, or alone in quotes)? A child has the property of the entity
+ * above as a text, without the type of the property. */
 static bool reads_texts_only(const struct selector *selector)
 {
     struct slice rest;
@@ -218,8 +224,9 @@ static bool parent_reads_arg(const struct nested *n, size_t arg)
            template_reads_arg(n->check->cascade->row_key, arg);
 }
 
-/* Find out where the entities of the rule show the arguments that the rule
- * needs. False: they do not show the argument *ret_missing. */
+/* Find out where the entities of the rule have the values of the arguments that
+ * the rule needs. False: the entities do not have the value of the argument
+ * *ret_missing. */
 static bool read_args(struct nested *n, const struct level *level, bool asked,
     struct reading *reading, struct slice *ret_missing)
 {
@@ -238,9 +245,9 @@ static bool read_args(struct nested *n, const struct level *level, bool asked,
     return true;
 }
 
-/* Find out where the entities of the rule show the values that the rule reads
- * of the entity above. False: they do not show one of these values, or the rule
- * reads none. */
+/* Find out where the entities of the rule have the values that the rule reads
+ * of the entity above. False: the entities lack one of these values, or the
+ * rule reads none. */
 static bool read_entity(
     struct nested *n, const struct level *level, struct reading *reading)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Checks the rules of level 2 and below backwards, for `verify`. */
+/* Checks, for `verify`, each rule that has a rule above it. The check goes
+ * backwards: from a child to the entity above it. */
 #ifndef TW_JOBS_CASCADE_NESTED_H
 #define TW_JOBS_CASCADE_NESTED_H
 
@@ -17,8 +18,8 @@ struct nested_check {
     struct run *run; /* an argument without a value is derived from entities */
     int64_t *read;   /* is increased by the number of entities compared */
 
-    /* orphan: called for an entity of rule's table that was read twice, if no
-     * entity that could be its parent exists. */
+    /* orphan: called for an entity of rule's table if no entity exists that
+     * could be its parent. The entity was read twice. */
     void (*orphan)(
         void *context, const struct rule *rule, const struct entity *entity);
     void *context;
@@ -33,13 +34,13 @@ struct nested_check {
  * certain parent, that parent does not exist, and no other rule for the same
  * table finds the entity.
  *
- * A rule can be read backwards if an entity that it finds has each value that
- * the rule reads of the entity above: as a whole key, or as a property that the
- * filter compares with this value by eq. One of these values may also be only
- * the beginning of a key. A rule that cannot be read backwards is added to
- * `unread`. So is a rule if another rule that cannot be read backwards may find
- * some of its entities. If the rule above cannot be read backwards, it is
- * assumed to find each entity of its table.
+ * A rule can be read backwards if an entity that the rule finds has each value
+ * that the rule reads of the entity above: as a whole key, or as a property
+ * that the filter compares with this value by eq. One of these values may also
+ * be only the beginning of a key. A rule that cannot be read backwards is added
+ * to `unread`. A rule is also added if some of its entities may be found by
+ * another rule that cannot be read backwards. If the rule above cannot be read
+ * backwards, the rule above is assumed to find each entity of its table.
  *
  * Cost: the rule's table is read once. The table of the rule above is read once
  * for each 100,000 entities of the rule's table (for fewer if their keys are
@@ -47,8 +48,8 @@ struct nested_check {
  * arguments determine the PartitionKey of the rule's entities, only that
  * partition is read.
  *
- * TW_CONFLICT: an argument cannot be derived from a rule; err names the rule
- * and the argument.
+ * TW_CONFLICT: the value of an argument cannot be derived from the entities of
+ * a rule; err names the rule and the argument.
  */
 TW_MUST_USE enum tw_err nested_verify(
     const struct nested_check *check, struct err *err);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads a rule backwards: from an entity to the values of the rule. */
+/* Reads a rule backwards: from an entity to the values that the rule is bound
+ * to. */
 #include "jobs/cascade/sources.h"
 
 #include "jobs/engine/selector.h"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Reads a rule backwards. A rule is bound to values: arguments of the job, and
- * keys and properties of the entity above. An entity that the rule finds
- * "shows" some of these values: they can be read from its keys and properties.
+ * keys and properties of the entity above. An entity that the rule finds has
+ * some of these values in its own keys and properties, from which they can be
+ * read.
  */
 #ifndef TW_JOBS_CASCADE_SOURCES_H
 #define TW_JOBS_CASCADE_SOURCES_H
@@ -14,7 +15,7 @@
 #include "worker/base/slice.h"
 #include "worker/store/entity.h"
 
-/* The part of an entity that a value is derived from. */
+/* The key or property of an entity from which a value can be read. */
 struct source {
     enum {
         TOLD_BY_NOTHING,
@@ -27,12 +28,13 @@ struct source {
     struct slice property;
 };
 
-/* source_of_arg: returns which part of the entities of rule shows argument
- * `arg`. */
+/* source_of_arg: returns from which key or property of an entity that rule
+ * finds the value of the argument `arg` can be read. */
 struct source source_of_arg(const struct rule *rule, int arg);
 
-/* source_of_read: returns which part of the entities of rule shows `read`, a
- * key or property of the entity above. */
+/* source_of_read: returns from which key or property of an entity that rule
+ * finds the value of `read` can be read. read: the name of a key or property of
+ * the entity above. */
 struct source source_of_read(const struct rule *rule, struct slice read);
 
 /* source_key: returns the key of entity that `source` names. This key is the
@@ -40,9 +42,10 @@ struct source source_of_read(const struct rule *rule, struct slice read);
 struct slice source_key(
     const struct source *source, const struct entity *entity);
 
-/* source_value: *ret becomes the value that entity shows, which lives in arena
- * or in entity. The kind of source may not be TOLD_BY_PREFIX. False: entity
- * does not have the property, or its type is not String. */
+/* source_value: *ret becomes the value that source reads from entity. The value
+ * lives in arena or in entity. source->by may not be TOLD_BY_PREFIX. False:
+ * entity does not have the property, or the type of the property is not String.
+ */
 bool source_value(const struct source *source, const struct entity *entity,
     struct arena *arena, struct slice *ret);
 

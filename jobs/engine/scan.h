@@ -45,15 +45,15 @@ struct scan_spec {
     struct run *run;  /* borrowed. The scan calls run_stopping() between empty
                        * pages, because a filter may match nothing in a thousand
                        * pages. NULL: the scan is never stopped */
-    bool tells_share; /* scan_next() sets run->share (share.h) to the share of
-                       * the entities in this scan and in done_before that is
-                       * done */
-    int *share;       /* if tells_share is true, this share is set instead of
-                       * run->share; NULL: run->share is set. Borrowed until
-                       * scan_close() */
+    bool tells_share; /* true: scan_next() sets run->share (share.h) to the
+                       * completed share of all entities. All entities are
+                       * those that this scan reads, and done_before more */
+    int *share;       /* if tells_share is true: scan_next() sets *share
+                       * instead of run->share; NULL: it sets run->share.
+                       * Borrowed until scan_close() */
     int64_t done_before; /* used if tells_share is true: number of entities
-                          * outside the range of this scan that the run has
-                          * handled before it */
+                          * that the run handled before this scan began, and
+                          * that this scan does not read */
 };
 
 /*

@@ -70,8 +70,9 @@ struct row {
     const char *also;     /* another part of the output; NULL: not checked */
     bool hides_signature; /* the output must not contain a signature of a
                              request */
-    bool is_worker; /* the message on the other queue must be handled; then
-                       SIGTERM is sent, and the exit code must be `code` */
+    bool is_worker; /* the command is a worker: it must handle a message on
+                     * the queue `other`; then SIGTERM is sent, and the exit
+                     * code must be `code` */
     unsigned stop_after_ms; /* SIGTERM is sent after this time; 0: never */
 };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Messages on a queue and entities of the ledger, as written by anyone with the
- * right to write there. The run of the other queue must always be done. */
+ * right to write there. In every row with a worker, a run on the queue `other`
+ * must succeed nevertheless. */
 #include "tests/hostile/row.h"
 
 #define SERVED .command = "worker", .is_worker = true

@@ -45,8 +45,9 @@ struct worker;
 /* An operation that the service has carried out. */
 struct sim_change {
     bool by_front_end;
-    bool by_worker; /* if neither is set, the service carried out a delayed
-                       request of a sender that no longer waits */
+    bool by_worker; /* if neither by_worker nor by_front_end is true, the
+                     * service carried out a delayed request of a sender that
+                     * no longer waits */
     const char *table;
     const struct operation *operation;
     const char *etag; /* the new ETag */
@@ -57,14 +58,14 @@ struct sim_run {
     struct sim_run *next;
     struct ledger_run now;
     char key[QUEUE_ID_MAX + 64]; /* JOB/ID */
-    char what[64];               /* value of its argument */
+    char what[64];               /* value of the run's argument */
     bool ended;
-    bool was_paused;     /* it was paused at least once */
-    bool was_asked;      /* an operator asked at least once to pause or cancel
-                            it */
+    bool was_paused;     /* the run was paused at least once */
+    bool was_asked;      /* an operator asked at least once to pause or
+                          * cancel the run */
     unsigned lists;      /* bits: lists of the ledger index that have the run: 1
                             the open runs, 2 any other list */
-    int64_t acquired_ms; /* when a worker first acquired it; 0: not yet */
+    int64_t acquired_ms; /* when a worker first acquired the run; 0: not yet */
 };
 
 /* What a kind of job adds to the simulation. */
@@ -143,7 +144,7 @@ struct sim_result {
     unsigned taken_early;  /* runs acquired before the lease of a dead process
                               had expired */
     unsigned late_landed;  /* delayed requests that reached the service */
-    unsigned late_taken;   /* ... and that the service carried out */
+    unsigned late_taken;   /* delayed requests that the service carried out */
     unsigned zombie_sent;  /* requests that an attempt started after it had lost
                               its lease */
     unsigned pauses;       /* pauses that an operator asked for; each run was
@@ -168,7 +169,8 @@ struct sim {
     const char *put_run; /* JOB/ID of the run of the message that a front end
                             puts */
     bool by_worker;      /* the service handles a request of a worker */
-    bool by_front_end;   /* ... a write of a front end to an entity */
+    bool by_front_end;   /* the service handles a write of a front end to an
+                          * entity */
     struct book *book;
 
     const char *folder;      /* folder of the archives */

@@ -63,14 +63,14 @@ struct interposed {
         const struct store_request *request);
 };
 
-/* interposed_init: puts self in front of inner, which is borrowed: whoever
- * closes self closes inner too. */
+/* interposed_init: puts self in front of the store inner. Closing &self->store
+ * closes inner too, so close only one of the two. */
 void interposed_init(struct interposed *self, const char *name,
     struct store *inner,
     enum tw_err (*meet)(struct interposed *self, struct exchange *exchange,
         const struct store_request *request));
 
-/* request_send: makes the call on store. */
+/* request_send: makes the call of request on store. */
 enum tw_err request_send(struct store *store, struct exchange *exchange,
     const struct store_request *request);
 
@@ -80,7 +80,8 @@ enum tw_err request_pass(struct interposed *self, struct exchange *exchange,
     const struct store_request *request);
 
 /* request_forget: undoes what an answer has brought: empties the page and the
- * messages, and puts the receipt back to `before` (NULL: leaves it). */
+ * messages, and sets the receipt to `before` again; NULL: does not change the
+ * receipt. */
 void request_forget(const struct store_request *request, const char *before);
 
 /* call_name: returns the name of a call for people, such as "scan".

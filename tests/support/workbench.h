@@ -54,11 +54,13 @@ enum bench_fault {
 
 struct workbench;
 
-/* Attempt number `attempt` (from 1) of the kind. Called without the lock. */
+/* Makes attempt number `attempt` of the kind, counted from 1. Called without
+ * the lock. */
 typedef enum run_end bench_script(struct workbench *bench, struct run *run,
     unsigned attempt, struct err *err);
 
-/* The requests number first to last (from 1) of this call meet this fault. */
+/* The requests number `first` to `last` of this call, counted from 1, meet this
+ * fault. */
 struct bench_fate {
     enum bench_call call;
     unsigned first, last;

@@ -69,9 +69,11 @@ static enum tw_err ask_once(struct person *person, struct err *err)
     return outcome;
 }
 
-/* Waits until the run has stopped. The worker lives as long as this thread: a
- * kill ends both. But the run may still have the lease of a worker that was
- * killed before. */
+/* Waits until the run has stopped, and complains if that takes longer than
+ * effect_ms. Stops waiting if the run still has the lease of a worker that was
+ * killed earlier, because that worker cannot stop the run. The worker of this
+ * process is alive during the wait: a kill ends the worker and this thread
+ * together. */
 static void wait_for_effect(struct person *person)
 {
     int64_t until_ms =

@@ -26,6 +26,8 @@
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
 
+/* Number of streams: processes that run cases at the same time. Each stream has
+ * a folder of its own and runs a part of the cases. */
 #define STREAMS 2
 #define KILLS_MAX 2
 /* Maximum number of processes of a case with an operator. One of them is killed
@@ -89,7 +91,8 @@ static void read_template(struct sweep *sweep, const char *path)
     (void)close(at);
 }
 
-/* Sets up the stream's folder as it is before the first process. */
+/* Sets up the folder of this stream as it must be before the first process of a
+ * case starts. */
 static void set_up(struct sweep *sweep)
 {
     char path[FOLDER_BYTES + 64];
@@ -115,7 +118,8 @@ struct crash {
     bool aloud;
     bool counted;     /* the requests of the last process are counted, to choose
                          a second kill */
-    unsigned asks_at; /* request at which the operator asks; 0: at none */
+    unsigned asks_at; /* number of the request at which the operator asks for
+                       * a pause or cancel; 0: at none */
 };
 
 static uint64_t scatter(uint64_t value)
@@ -124,9 +128,10 @@ static uint64_t scatter(uint64_t value)
     return value ^ value >> 29;
 }
 
-/* Returns the time until the next process begins: longer than the lease, or
- * much longer. If no kill follows it may also be short: then the process polls
- * the queue some hundred times until the lease expires. */
+/* Returns the time until the next process begins. The time is longer than the
+ * lease, or much longer. If no kill follows, the time may also be short: then
+ * the next process polls the queue some hundred times until the lease expires.
+ */
 static int64_t pause_ms(uint64_t seed, bool last)
 {
     static const int64_t PAUSES_MS[] = {
@@ -341,7 +346,7 @@ static void sweep_kill(
         sweep_pairs(sweep, crash, number, sweep->shared->words.requests);
 }
 
-/* Runs this stream's part of all kills of the scenario. */
+/* Runs this stream's part of the cases of the scenario. */
 static void sweep_part(struct sweep *sweep)
 {
     bool asks = sweep->scenario->control != SWEEP_NOTHING;

@@ -165,8 +165,9 @@ HOSTED_TEST(tables_of_one_name_in_two_accounts_are_two_tables)
 #define ANN "\"Owner\":\"ann\""
 #define DONE_BY_ANN "Blogs ann/Sport_1 bob/News_2; Posts Sport/p; Channels"
 
-/* Creates the tables with blogs, posts and the channel News. parent: its
- * properties; NULL: it does not exist. */
+/* Creates the tables of job owned, with blogs and posts. parent: the properties
+ * of the cascade's parent, the channel News; NULL: the parent does not exist.
+ */
 static void owned_tables(struct hosted *h, const char *parent)
 {
     hosted_restart(h, OWNED, "Channels Blogs Posts");
@@ -212,9 +213,10 @@ HOSTED_TEST(a_property_that_the_parent_lacks_fails_before_anything)
         hosted_json(h, "Channels", "News", ""), "{\"Name\":\"n\"}");
 }
 
-/* Without the parent, a rule that reads one of its properties cannot be bound:
- * the other rules are used, and the note names the rule that was left out. The
- * run must not fail, because the message may have been delivered twice. */
+/* If the parent does not exist, a rule that reads a property of the parent
+ * cannot be bound. The other rules are used, and the note names the rule that
+ * was left out. The run must not fail, because the message may have been
+ * delivered twice. */
 HOSTED_TEST(without_a_parent_a_rule_that_reads_it_is_left_out)
 {
     owned_tables(h, NULL);

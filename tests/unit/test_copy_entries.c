@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Copies that the present job did not make (rules C1 and C6). Its `to:` was
- * edited between two runs: which entry made a copy, and former copies, which no
- * entry made. Or the table, with its index rows, was exported and imported into
- * another account: the TablewardSource of its rows names the former account.
+ * Copies that the present job did not make (rules C1 and C6). There are two
+ * cases:
+ *
+ * - The job's `to:` was edited between two runs. The job must tell which entry
+ *   of `to:` made a copy, and must recognise a former copy, which no present
+ *   entry made.
+ * - The table was exported, with its index rows, and imported into another
+ *   account. The TablewardSource of its rows names the former account.
  *
  * The first test makes every edit: each list of one or two entries becomes each
  * other list, with and without --accept-deletes, while sources are changed,
@@ -117,8 +121,8 @@ static void refused(const char *part)
 
 /* ---- the application ---- */
 
-/* Changes sources: 0 stays, 1 gets another text, 2 is deleted, 3 gets other
- * keys. */
+/* Changes sources: source 0 stays, source 1 gets another text, source 2 is
+ * deleted, source 3 gets another K, so that its copies get other keys. */
 static void change_sources(void)
 {
     put_source(1, 1, "new", true);

@@ -210,8 +210,9 @@ BENCH_TEST(a_text_without_one_of_its_members_is_not_read)
         struct slice text;
 
         assert_non_null(at);
-        /* The value is moved to a member with another name. The member itself
-         * is missing, or is `true`. */
+        /* An x is put before the name of the member, so the value now has
+         * another name. A member with the right name is missing (i is even), or
+         * is `true` (i is odd). */
         text = arena_format(&b->arena, "%.*s\"%s\":%s\"x%s", (int)(at - whole),
             whole, i % 2 ? name : "other", "true,", at + 1);
         entity_set_string(&b->copy, &b->arena, SOURCE_PROPERTY, text);

@@ -548,9 +548,13 @@ static const char GONE[] =
 FIXTURE_TEST(an_intent_of_a_store_that_is_gone_is_removed_and_named)
 {
     static const struct {
-        const char *source, *destination; /* accounts that are gone */
-        const char *run; /* Run of the intent, which is no open run; NULL: the
-                            run itself */
+        const char *source, *destination; /* properties SourceAccount and
+                                           * DestinationAccount of the
+                                           * intent: an account that is no
+                                           * longer configured; NULL: the
+                                           * account of the store */
+        const char *run; /* property Run of the intent: the id of a run that
+                          * is not open; NULL: the id of the run under test */
     } cases[] = {{"another", NULL, NULL}, {NULL, "another", NULL},
         {"another", "another", "an-earlier-run"}};
 
@@ -580,7 +584,8 @@ FIXTURE_TEST(an_intent_of_another_open_run_stays_without_its_stores)
     edit_intent("DestinationAccount", "another");
     edit_intent("Run", "a-held-run");
     scene_remove("OldBlogs", "a", "1");
-    scene_remove("Blogs", "a", "1"); /* else its load has the same RowKey */
+    scene_remove("Blogs", "a", "1"); /* else the load of the run under test
+                                      * has the same RowKey */
     h.other_open = true;
     attempt_leaves("all", RUN_SUCCEEDED, 1);
     h.other_open = false;

@@ -143,8 +143,10 @@ static const char *waits_for(struct fixture *f, const char *id)
     return run->state == LEDGER_WAITING ? run->waits_for.at : "nothing";
 }
 
-/* Otherwise the run would stay `running` for ever, with its locks. A run of
- * another queue may belong to a worker with another configuration. */
+/* A run whose job was removed is held; otherwise the run would stay `running`
+ * for ever, with its locks. A run of a queue that this worker does not serve is
+ * left alone, because the run may belong to a worker with another
+ * configuration. */
 FIXTURE_TEST(an_orphan_whose_job_was_removed_is_held)
 {
     leave_run_without_job(f, "by-run", "", 1000);
@@ -182,8 +184,8 @@ FIXTURE_TEST(what_cannot_be_read_ends_the_pass)
     }
 }
 
-/* The ledger index has a row, but the run has meanwhile gone, or cannot be
- * read. */
+/* The ledger index has a row of the run, but the run was deleted meanwhile, or
+ * cannot be read. */
 FIXTURE_TEST(a_marker_without_a_run_is_passed_over)
 {
     leave_run(f, "a", 1000);

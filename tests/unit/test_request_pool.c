@@ -339,8 +339,8 @@ SCENE_TEST(refusals_are_final)
     }
 }
 
-/* As after two reloads: first one request at a time, then three, then one
- * again. */
+/* At first one request may be in flight, then three, then one again, as after
+ * two reloads of the configuration. */
 SCENE_TEST(the_number_in_flight_may_change)
 {
     struct job jobs[8];
@@ -364,8 +364,9 @@ SCENE_TEST(the_number_in_flight_may_change)
     assert_int_equal(scene->most_running, 1);
 }
 
-/* Returns how often a call that reaches no service is tried within 2 s, with
- * 0.8 s between the tries. */
+/* Returns how often a call that is never sent is tried, with 0.8 s between the
+ * tries. The client gives up a service that it has not reached within 2 s.
+ * reached: another request has reached the service. */
 static unsigned tries_of_unsent(struct scene *scene, bool reached)
 {
     struct job first = job_of(scene, 'a');
@@ -382,9 +383,10 @@ static unsigned tries_of_unsent(struct scene *scene, bool reached)
     return job.task.retry.tries;
 }
 
-/* A service that was never reached is given up early, because its address may
- * be mistyped. A service that was reached once gets all tries. The 2 s take 20
- * ms here, so on a busy machine there may be no time for the third try. */
+/* A service that was never reached is given up early, here after 2 s, because
+ * its address may be mistyped. A service that was reached once gets all tries.
+ * The clocks of these tests are fast: 2 s take 20 ms. So on a busy machine
+ * there may be no time for the third try, and the test repeats the call. */
 SCENE_TEST(what_was_never_reached_is_soon_given_up)
 {
     unsigned tries = 0;

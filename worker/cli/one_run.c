@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Finds the one run that a command changes, and waits for its owner. */
+/* Finds the one run that a command changes, and waits until the run's owner has
+ * carried out the request. */
 #include "worker/cli/one_run.h"
 
 #include <inttypes.h>
@@ -12,8 +13,9 @@
 #include "worker/store/store.h"
 #include "worker/transfer/import_ledger.h"
 
-/* The longest wait for an owner. An owner reads a request at its next renewal,
- * at most 5 s later, and then stops its work in progress. */
+/* The longest wait for the owner of a run. The owner reads a request when it
+ * next renews the lease, at most 5 s later, and then stops its work in
+ * progress. */
 #define WAIT_MS 12000
 #define POLL_MS 250
 
@@ -184,8 +186,8 @@ static int end_unserved(const struct one_run *one, const char *state)
     return EXIT_STOPPED;
 }
 
-/* Wake a worker, and wait for it. Call if the request waits for the next owner,
- * because a load of the run is half done. */
+/* Wake a worker, and wait until it has carried out the request. Call if the
+ * request waits for the next owner, because a load of the run is half done. */
 static int wake_next_owner(struct one_run *one, const struct one_run_ask *ask,
     const struct ledger_run *was)
 {

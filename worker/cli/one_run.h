@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Shared by cancel, pause, resume and finish: finding the run that an ID names,
- * and waiting for its owner to act.
+ * Shared by the commands cancel, pause, resume and finish: finds the run that
+ * an ID names, and waits until the run's owner has carried out a request.
  */
 #ifndef TW_CLI_ONE_RUN_H
 #define TW_CLI_ONE_RUN_H
@@ -33,8 +33,8 @@ int one_run_open(struct one_run *one, const struct invocation *invocation,
     bool (*wanted)(const struct ledger_run *run));
 void one_run_close(struct one_run *one);
 
-/* one_run_is_open: is run not ended, and not an import? For `wanted` of
- * one_run_open(). */
+/* one_run_is_open: has run not ended, and is it no import? May be given to
+ * one_run_open() as `wanted`. */
 bool one_run_is_open(const struct ledger_run *run);
 
 /*
@@ -61,8 +61,8 @@ struct one_run_ask {
     int (*ended)(const struct ledger_run *run);
 };
 
-/* one_run_ask: make the request, wait for the owner if there is one, and print
- * the result. Returns an exit code. */
+/* one_run_ask: make the request. If ask() has not carried out the request, wait
+ * until an owner has carried it out. Print the result. Returns an exit code. */
 int one_run_ask(struct one_run *one, const struct one_run_ask *ask);
 
 /* one_run_say_ended: print how run has ended. Returns EXIT_FAILED. */

@@ -11,8 +11,9 @@
 #include "worker/cli/commands.h"
 #include "worker/manual/manual.h"
 
-/* The syntax of a table: a function of a shell that prints one of several
- * lists. */
+/* The syntax of a shell for a table. A table is here a shell function with
+ * several rows. Each row has a pattern and words. The function prints the words
+ * of the row whose pattern matches the argument of the function. */
 struct shell {
     const char *begin;      /* printed before the table's name */
     const char *begin_end;  /* printed after the table's name */

@@ -29,9 +29,10 @@
 #define OBJECT "dashboard"
 #define JSON_TYPE "application/json; charset=utf-8"
 
-/* The result of a reading is used again for READ_FRESH_MS or, if that is
- * longer, for READ_SHARE times the duration of the reading, so that readings
- * take a tenth of the time at most. It is never used for longer than
+/* A reading gets data for the dashboard from the ledger and the queues. The
+ * result of a reading is used again for READ_FRESH_MS or, if that is longer,
+ * for READ_SHARE times the duration of the reading, so that readings take a
+ * tenth of the time at most. A result is never used for longer than
  * READ_OLD_MS. */
 #define READ_FRESH_MS 1500
 #define READ_SHARE 10
@@ -47,7 +48,7 @@
 
 struct api {
     struct api_options options;
-    struct view *view; /* used by the thread of readings */
+    struct view *view; /* used only by the thread that runs read_answer() */
     struct history *history;
     struct answers *readings, *changes;
     int64_t refused_ms; /* when a refused change may be logged again; used by

@@ -19,13 +19,13 @@ struct consumer;
 struct metrics;
 
 /* metrics_new: create the metrics of consumer and activity, which are borrowed
- * until metrics_free(). Owned. */
+ * until metrics_free(). The caller owns the metrics. */
 struct metrics *metrics_new(
     struct consumer *consumer, struct activity *activity);
 void metrics_free(struct metrics *metrics); /* does nothing if given NULL */
 
 /* metrics_note_reload: call when the configuration was read again. accepted:
- * false if it was refused. Any thread. */
+ * false if the configuration was refused. Any thread may call it. */
 void metrics_note_reload(struct metrics *metrics, bool accepted);
 
 /* metrics_write: add all metrics to `to`, in Prometheus' text format. */

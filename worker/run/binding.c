@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Finds the queue that reads a refused message as its own queue read it. */
+/* Finds a queue in which the body of a refused message has the same meaning as
+ * in the queue where the message was refused. */
 #include "worker/run/binding.h"
 
 #include "worker/base/arena.h"
@@ -12,7 +13,7 @@
 #define ENCODING_TEXT "text"
 #define ENCODING_BASE64 "base64"
 
-/* How the queue of a refused message was bound. */
+/* The binding of the queue where a message was refused, at that time. */
 struct binding {
     struct slice job;      /* empty: the queue had no job */
     struct slice encoding; /* encoding of a bound queue; empty: not known */

@@ -3,9 +3,10 @@
  * How a queue reads its messages. A queue without a job takes JSON messages; a
  * bound queue takes the whole body as the argument of its job, as text or as
  * base64. So the same body can be a request of another job, or no request at
- * all, once the configuration binds its queue differently. The ledger entity of
- * a refused message notes the binding (property Binding), and `poison retry`
- * puts the message only where it is read as before.
+ * all, once the configuration binds the queue differently. The ledger entity of
+ * a refused message notes the binding of the queue (property Binding). `poison
+ * retry` puts the message only into a queue in which the body has the same
+ * meaning.
  */
 #ifndef TW_RUN_BINDING_H
 #define TW_RUN_BINDING_H

@@ -21,14 +21,15 @@
 #define DEFINITION_MAX_BYTES (64 * 1024)
 #define TABLES_MAX_BYTES 240
 
-/* The parts of Definition. */
+/* The parts of the ledger's property Definition. bound.h explains the names in
+ * upper case. */
 struct bound {
-    char mark;           /* 0: none */
-    struct slice other;  /* OTHER; empty without mark */
-    struct slice hash;   /* empty: the run is not bound */
-    struct slice parts;  /* PARTs, without the slash; empty: none */
-    struct slice places; /* begins with the dot; empty: the accounts are not
-                            known */
+    char mark;           /* MARK; 0: none */
+    struct slice other;  /* OTHER; empty if there is no MARK */
+    struct slice hash;   /* HASH; empty: the run is not bound */
+    struct slice parts;  /* the PARTs, without the slash; empty: none */
+    struct slice places; /* the ACCOUNTs and TABLES, with the dot before
+                          * them; empty: the accounts are not known */
 };
 
 static bool is_mark(char c)
@@ -37,7 +38,7 @@ static bool is_mark(char c)
 }
 
 /* Removes from rest the text before the first byte that is in `ends`. Returns
- * this text. */
+ * the removed text. */
 static struct slice cut_before(struct slice *rest, const char *ends)
 {
     struct slice text = {rest->at, 0};
@@ -116,7 +117,8 @@ static struct slice digests_of(struct slice places)
     return cut_before(&rest, " ");
 }
 
-/* Returns TABLES in places, as for digests_of(); empty: not known. */
+/* Returns TABLES in places; empty: TABLES is not known. places: as for
+ * digests_of(). */
 static struct slice tables_of(struct slice places)
 {
     (void)cut_before(&places, " ");

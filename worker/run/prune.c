@@ -7,12 +7,13 @@
 #include "worker/run/ledger_change.h"
 #include "worker/store/retry.h"
 
-/* How long a message can be hidden. A run that was cancelled before its message
- * came may have a message that is hidden for this time. */
+/* The maximum time for which a message is hidden. If a run was cancelled before
+ * a worker received the run's message, the message may be hidden for this time.
+ */
 #define HIDDEN_MAX (7 * 24 * 3600 * TICKS_PER_S)
 /* How long a run is kept while its queue has messages, counted from the time at
- * which its own message must be visible. The message may still be there,
- * because perhaps no worker has served the queue since. */
+ * which the run's message must be visible. The run's message may still be in
+ * the queue, because perhaps no worker has served the queue since then. */
 #define UNSERVED_MAX (30 * 24 * 3600 * TICKS_PER_S)
 /* If an ended run has left a message, the message becomes visible soon after
  * the end: after the visibility timeout, which is usually minutes at most. From
@@ -97,8 +98,8 @@ static int64_t day_number(int64_t ticks)
     return ticks / (24 * 3600 * TICKS_PER_S);
 }
 
-/* Is the run too recent to be pruned? date_ticks: the ledger's clock, by which
- * FinishedAt was set, too. */
+/* Is the run too recent to be pruned? date_ticks: the present time by the
+ * ledger's clock, which also gave FinishedAt. */
 static bool is_kept(
     const struct prune *prune, const struct ledger_run *run, int64_t date_ticks)
 {
@@ -106,8 +107,9 @@ static bool is_kept(
            day_number(date_ticks - prune->keep_ticks);
 }
 
-/* Returns until when a message of the ended run may be hidden; 0: not after its
- * end. */
+/* Returns the time until which a message of the ended run may be hidden:
+ * MessageUntil or, for a cancelled run, HIDDEN_MAX after its end if that is
+ * later. 0: that time is not after the end of the run. */
 static int64_t hidden_until(const struct ledger_run *run)
 {
     int64_t until = run->message_until_ticks;
@@ -118,9 +120,9 @@ static int64_t hidden_until(const struct ledger_run *run)
     return until > run->finished_ticks ? until : 0;
 }
 
-/* Set prune->front_ticks to when the oldest of the first visible messages of
- * queue was put: INT64_MAX if there are none, INT64_MIN if they cannot be read.
- */
+/* Read the first visible messages of queue. Set prune->front_ticks to the time
+ * at which the oldest of these messages was put. INT64_MAX: the queue has no
+ * visible message; INT64_MIN: the messages cannot be read. */
 static enum tw_err read_front(
     struct prune *prune, struct exchange *exchange, struct slice queue)
 {
@@ -195,8 +197,8 @@ static enum tw_err expects_message(struct prune *prune,
     return TW_OK;
 }
 
-/* Delete the run and its row, unless it is too recent or its message may still
- * come. */
+/* Delete the run and its ledger index row, unless the run is too recent or the
+ * run's message may still come. */
 static enum tw_err prune_run(
     struct prune *prune, struct exchange *exchange, struct ledger_run *run)
 {

@@ -54,7 +54,8 @@ struct schedule {
 struct renewal {
     struct renewer *renewer;
     struct lease *lease;
-    struct run *run; /* the run as its kind sees it; its counts are atomic */
+    struct run *run; /* the run in the form that the code of its job's kind
+                      * uses; the counts of this form are atomic */
     struct pool_client *request_pool;
     int64_t base_transactions; /* Transactions of earlier attempts */
     int32_t base_throttled;    /* throttled requests of earlier attempts */

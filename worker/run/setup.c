@@ -572,9 +572,9 @@ const struct setup_queue *setup_queue_named(
 /* ---- definitions ---- */
 
 /*
- * The lock file of a dead process is kept for DEAD_KEPT visibility timeouts,
- * when the leases of the process have expired, but at least for
- * DEAD_KEPT_MIN_MS, because a service manager may be slow to start the next
+ * The lock file of a dead process is kept for DEAD_KEPT visibility timeouts. By
+ * then the leases of the process have expired. The lock file is kept at least
+ * for DEAD_KEPT_MIN_MS, because a service manager may be slow to start the next
  * worker.
  */
 #define DEAD_KEPT 2

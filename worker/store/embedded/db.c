@@ -100,11 +100,12 @@ struct db {
     "ALTER TABLE stamps ADD COLUMN ahead_ticks INTEGER NOT NULL DEFAULT 0;"
 
 /*
- * Keys are BLOBs, which SQLite compares as memcmp() does. write_key() gives
- * them a form for which that is the service's order. WITHOUT ROWID is used so
- * that an entity is stored in the tree of its keys, and a partition is read
- * sequentially. SQLite reads the whole record for each comparison of a key, so
- * long properties are stored outside the tree, as a body.
+ * Keys are BLOBs. SQLite compares BLOBs as memcmp() does. write_key() stores
+ * keys in a form for which this order equals the order of Azure Table storage.
+ * WITHOUT ROWID is used so that an entity is stored in the tree of the keys,
+ * and a partition is read sequentially. To compare a key, SQLite reads the
+ * whole record; therefore long properties are stored outside the tree, in the
+ * table `bodies`.
  */
 static const char SCHEMA[] =
     "CREATE TABLE tables ("
@@ -468,11 +469,11 @@ static enum tw_err open_handle(struct db *db, struct err *err)
 /* ---- keys ---- */
 
 /*
- * The service orders keys by their UTF-16 units, memcmp orders UTF-8 by code
- * points. The two orders differ for characters above U+FFFF (lead bytes F0 to
- * F4): in UTF-16 such characters are surrogates, before U+E000 to U+FFFF (lead
- * bytes EE and EF). So EE and EF, which occur only as lead bytes in UTF-8, are
- * stored as F8 and F9.
+ * Azure Table storage orders keys by their UTF-16 units. memcmp() orders UTF-8
+ * by code points. The two orders differ for characters above U+FFFF (lead bytes
+ * F0 to F4): in UTF-16 such characters are surrogates, which come before U+E000
+ * to U+FFFF (lead bytes EE and EF). So EE and EF, which occur only as lead
+ * bytes in UTF-8, are stored as F8 and F9.
  */
 #define LEAD_FIRST 0xee
 #define STORED_FIRST 0xf8
