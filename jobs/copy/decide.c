@@ -118,7 +118,8 @@ static enum write_decision decide_edited(struct decision *d)
 {
     if (d->work->rules->on_conflict == COPY_CONFLICT_SKIP)
         return skip(d);
-    return fail(d, "an edited copy of another source has the keys of its copy");
+    return fail(d,
+        "the keys of its copy are taken by an edited copy of another source");
 }
 
 static enum write_decision decide_other(struct decision *d)
@@ -138,9 +139,9 @@ static enum write_decision decide_other(struct decision *d)
         return decide_edited(d);
     if (copy_needs_consent(&d->is) && !d->work->accepts)
         return fail(d,
-            "a copy of another source, made by earlier key templates, by a "
-            "removed entry of `to:` or in another account, has the keys of its "
-            "copy: run the job with --accept-deletes");
+            "the keys of its copy are taken by a copy of another source, made "
+            "by earlier key templates, by a removed entry of `to:` or in "
+            "another account: run the job with --accept-deletes");
     return write_copy(d);
 }
 
@@ -159,15 +160,16 @@ static enum write_decision decide_foreign(struct decision *d)
     switch (d->work->rules->on_conflict) {
     case COPY_CONFLICT_FAIL:
         return fail(d,
-            "an entity that is no copy of this job has the keys of its copy "
-            "(on_conflict: fail)");
+            "the keys of its copy are taken by an entity that is no copy of "
+            "this job (`on_conflict: fail`)");
     case COPY_CONFLICT_SKIP:
         return skip(d);
     case COPY_CONFLICT_REPLACE:
         break;
     }
     if (is_source(d))
-        return fail(d, "another source of this job has the keys of its copy");
+        return fail(
+            d, "the keys of its copy are taken by another source of this job");
     return write_copy(d);
 }
 

@@ -171,7 +171,7 @@ static void ask_for_contract(void *arg)
     s->sim->front_ends--;
 }
 
-/* After the last expand run: nobody else writes, so the contract run may be
+/* After the last expand run: no other client writes, so the contract run may be
  * requested. */
 static void last_ended(struct upgrade_state *s)
 {

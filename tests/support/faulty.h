@@ -115,9 +115,9 @@ bool faulty_happens(enum fault fault, enum store_call call);
  * all late writes. */
 void faulty_land(struct faulty *faulty, int64_t now_ms);
 
-/* faulty_init: wraps inner, which is borrowed: whoever closes this store closes
- * inner too.
- * faulty_done: drops the late writes that are still to be carried out. */
+/* faulty_init: wraps inner, which is borrowed: the caller that closes this
+ * store closes inner too. faulty_done: drops the late writes that are still to
+ * be carried out. */
 void faulty_init(struct faulty *faulty, struct store *inner);
 void faulty_done(struct faulty *faulty);
 

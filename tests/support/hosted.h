@@ -57,7 +57,7 @@ struct hosted {
      * first) whether the phase was stored. NULL: it is stored, and phase()
      * succeeds. */
     enum tw_err (*phasing)(struct hosted *h, bool *ret_stored);
-    void *owner; /* for the functions above: whoever set them */
+    void *owner; /* for the functions above: the test that set them */
 
     struct deadline *deadline; /* of the attempt under way, or NULL */
 

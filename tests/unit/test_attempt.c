@@ -60,7 +60,7 @@ static struct attempt_result play_orphan(
 
 /* Receives the next message of the queue and makes one attempt at run `id` with
  * it. */
-static struct attempt_result play_rung(
+static struct attempt_result play_with_message(
     struct workbench *bench, bench_script *script, const char *id)
 {
     struct lease_request wish = workbench_wish(bench, id);
@@ -78,16 +78,17 @@ static struct attempt_result play_rung(
 }
 
 /* Puts a message with this body and makes one attempt at run r1 with it. */
-static struct attempt_result ring_with(
+static struct attempt_result attempt_with_body(
     struct workbench *bench, bench_script *script, const char *body)
 {
     workbench_put(bench, BENCH_QUEUE, body);
-    return play_rung(bench, script, "r1");
+    return play_with_message(bench, script, "r1");
 }
 
-static struct attempt_result ring(struct workbench *bench, bench_script *script)
+static struct attempt_result attempt_with_message(
+    struct workbench *bench, bench_script *script)
 {
-    return ring_with(bench, script, "wake-up");
+    return attempt_with_body(bench, script, "wake-up");
 }
 
 static struct ledger_run *read_run(struct workbench *bench)
@@ -264,7 +265,7 @@ BENCH_TEST(a_failure_in_any_script_leaves_a_ledger_that_can_be_read)
 
 BENCH_TEST(success_is_in_the_ledger_and_then_the_message_goes)
 {
-    struct attempt_result result = ring(bench, works);
+    struct attempt_result result = attempt_with_message(bench, works);
     struct ledger_run *run = read_run(bench);
 
     assert_int_equal(result.end, ATTEMPT_RUN_ENDED);
@@ -284,7 +285,7 @@ BENCH_TEST(success_is_in_the_ledger_and_then_the_message_goes)
 
 BENCH_TEST(a_clean_attempt_makes_at_most_six_ledger_requests)
 {
-    (void)ring(bench, works);
+    (void)attempt_with_message(bench, works);
     assert_int_equal(bench->ledger_writes, 2);
     assert_true(bench->calls[BENCH_GET] + bench->calls[BENCH_BATCH] +
                     bench->calls[BENCH_SCAN] <=
@@ -295,8 +296,8 @@ BENCH_TEST(a_repeated_wake_up_of_an_ended_run_is_deleted)
 {
     struct attempt_result result;
 
-    (void)ring(bench, works);
-    result = ring(bench, works);
+    (void)attempt_with_message(bench, works);
+    result = attempt_with_message(bench, works);
     assert_int_equal(result.end, ATTEMPT_RUN_ENDED);
     assert_true(result.already);
     assert_int_equal(bench->attempts, 1);
@@ -305,7 +306,7 @@ BENCH_TEST(a_repeated_wake_up_of_an_ended_run_is_deleted)
 
 BENCH_TEST(a_failed_run_leaves_a_copy_and_the_reason)
 {
-    struct attempt_result result = ring_with(bench, fails, "the body");
+    struct attempt_result result = attempt_with_body(bench, fails, "the body");
 
     assert_int_equal(result.end, ATTEMPT_RUN_ENDED);
     assert_int_equal(result.state, LEDGER_FAILED);
@@ -352,7 +353,7 @@ BENCH_TEST(a_new_copy_replaces_the_copy_that_retry_has_left)
  * into the poison queue, so that run r1 waits. */
 static void expect_held_for_its_copy(struct workbench *bench)
 {
-    struct attempt_result result = play_rung(bench, fails, "r1");
+    struct attempt_result result = play_with_message(bench, fails, "r1");
 
     assert_int_equal(result.end, ATTEMPT_DEFERRED);
     assert_true(result.for_cause);
@@ -408,7 +409,8 @@ static void expect_copies_after_silence(
         virtual_sleep(310000); /* a run waits 5 min at most */
     }
     bench->gate = 1;
-    assert_int_equal(play_rung(bench, fails, "r1").state, LEDGER_FAILED);
+    assert_int_equal(
+        play_with_message(bench, fails, "r1").state, LEDGER_FAILED);
     assert_int_equal(bench->attempts, 1);
     expect_left(bench, "failed", 0, copies);
 }
@@ -437,7 +439,8 @@ VIRTUAL_BENCH_TEST(a_copy_that_names_no_run_is_put_once_more)
 static void leave_copy_without_end(struct workbench *bench)
 {
     workbench_meets(bench, BENCH_BATCH, 3, UINT_MAX, BENCH_FAIL);
-    assert_int_equal(ring_with(bench, fails, OWN_BODY).end, ATTEMPT_OUTAGE);
+    assert_int_equal(
+        attempt_with_body(bench, fails, OWN_BODY).end, ATTEMPT_OUTAGE);
     expect_queues(bench, 1, 1);
     bench->fate_count = 0;
     virtual_sleep(100000);
@@ -446,7 +449,8 @@ static void leave_copy_without_end(struct workbench *bench)
 VIRTUAL_BENCH_TEST(a_copy_without_an_end_is_not_put_again)
 {
     leave_copy_without_end(bench);
-    assert_int_equal(play_rung(bench, fails, "r1").state, LEDGER_FAILED);
+    assert_int_equal(
+        play_with_message(bench, fails, "r1").state, LEDGER_FAILED);
     assert_int_equal(bench->attempts, 1);
     expect_queues(bench, 0, 1);
 }
@@ -464,7 +468,8 @@ VIRTUAL_BENCH_TEST(an_orphan_finds_the_copy_of_its_message)
 VIRTUAL_BENCH_TEST(without_a_reason_in_the_ledger_there_is_no_copy)
 {
     workbench_meets(bench, BENCH_BATCH, 2, UINT_MAX, BENCH_FAIL);
-    assert_int_equal(ring_with(bench, fails, "the body").end, ATTEMPT_OUTAGE);
+    assert_int_equal(
+        attempt_with_body(bench, fails, "the body").end, ATTEMPT_OUTAGE);
     assert_int_equal(bench->calls[BENCH_PUT], 0);
     expect_queues(bench, 1, 0);
 }
@@ -472,7 +477,8 @@ VIRTUAL_BENCH_TEST(without_a_reason_in_the_ledger_there_is_no_copy)
 VIRTUAL_BENCH_TEST(a_reason_that_is_refused_by_chance_is_stored)
 {
     workbench_meets(bench, BENCH_BATCH, 2, 3, BENCH_THROTTLE);
-    assert_int_equal(ring_with(bench, fails, "the body").state, LEDGER_FAILED);
+    assert_int_equal(
+        attempt_with_body(bench, fails, "the body").state, LEDGER_FAILED);
     expect_queues(bench, 0, 1);
 }
 
@@ -498,8 +504,8 @@ BENCH_SCRIPT(fails_lease_lost)
 
 VIRTUAL_BENCH_TEST(who_is_overtaken_puts_no_copy)
 {
-    assert_int_equal(
-        ring_with(bench, fails_lease_lost, "the body").end, ATTEMPT_LEASE_LOST);
+    assert_int_equal(attempt_with_body(bench, fails_lease_lost, "the body").end,
+        ATTEMPT_LEASE_LOST);
     assert_int_equal(bench->calls[BENCH_PUT], 0);
     expect_queues(bench, 1, 0);
 }
@@ -558,13 +564,13 @@ VIRTUAL_BENCH_TEST(a_run_that_ends_waits_for_no_definition)
 BENCH_TEST(while_the_end_is_not_stored_the_message_stays)
 {
     workbench_meets(bench, BENCH_BATCH, 2, UINT_MAX, BENCH_REFUSE);
-    assert_int_equal(ring(bench, works).end, ATTEMPT_OUTAGE);
+    assert_int_equal(attempt_with_message(bench, works).end, ATTEMPT_OUTAGE);
     expect_left(bench, "running", 1, 0);
 }
 
 BENCH_TEST(failures_without_progress_end_in_poison)
 {
-    struct attempt_result result = ring(bench, stumbles);
+    struct attempt_result result = attempt_with_message(bench, stumbles);
     struct ledger_run *run = read_run(bench);
 
     assert_int_equal(result.end, ATTEMPT_DEFERRED);
@@ -584,7 +590,8 @@ BENCH_TEST(progress_starts_the_count_again)
     struct ledger_run *run;
 
     bench->setup.max_attempts = 1;
-    assert_int_equal(ring(bench, stumbles_ahead).end, ATTEMPT_DEFERRED);
+    assert_int_equal(
+        attempt_with_message(bench, stumbles_ahead).end, ATTEMPT_DEFERRED);
     run = read_run(bench);
     assert_int_equal(run->failures, 0);
     assert_int_equal(run->state, LEDGER_WAITING);
@@ -602,7 +609,7 @@ TEST(pauses_double_from_a_second)
 
 BENCH_TEST(waiting_frees_the_run_and_hides_the_message)
 {
-    struct attempt_result result = ring(bench, waits);
+    struct attempt_result result = attempt_with_message(bench, waits);
     struct ledger_run *run = read_run(bench);
 
     assert_int_equal(result.end, ATTEMPT_DEFERRED);
@@ -620,7 +627,7 @@ BENCH_TEST(waiting_frees_the_run_and_hides_the_message)
 /* The next attempt comes soon, because the fault may have passed already. */
 BENCH_TEST(a_fault_that_may_have_passed_does_not_hold_a_run)
 {
-    struct attempt_result result = ring(bench, meets_outage);
+    struct attempt_result result = attempt_with_message(bench, meets_outage);
 
     assert_int_equal(result.end, ATTEMPT_DEFERRED);
     assert_false(result.for_cause);
@@ -646,7 +653,7 @@ VIRTUAL_BENCH_TEST(a_run_whose_end_cannot_be_stored_is_no_outage)
 
     assert_int_equal(play(bench, works, "r1").end, ATTEMPT_RUN_ENDED);
     fill_run(bench);
-    result = ring(bench, works);
+    result = attempt_with_message(bench, works);
     assert_int_equal(bench->attempts, 2);
     assert_int_equal(result.end, ATTEMPT_DEFERRED);
     assert_true(result.for_cause);
@@ -701,7 +708,7 @@ BENCH_TEST(refused_credentials_hold_a_run)
         .name = "locked", .breakers = {{.refused = true}}};
 
     workbench_add_store(bench, &locked);
-    assert_true(ring(bench, meets_outage).for_cause);
+    assert_true(attempt_with_message(bench, meets_outage).for_cause);
     (void)expect_held(bench, LEDGER_WAITS_FOR_STORE);
 }
 
@@ -715,11 +722,11 @@ BENCH_SCRIPT(works_for_100_s)
 VIRTUAL_BENCH_TEST(how_long_a_run_was_held_is_said)
 {
     workbench_add_store(bench, &away);
-    assert_true(ring(bench, meets_outage).for_cause);
+    assert_true(attempt_with_message(bench, meets_outage).for_cause);
     virtual_sleep(10000);
     workbench_log_begin();
     assert_int_equal(
-        play_rung(bench, works_for_100_s, "r1").end, ATTEMPT_RUN_ENDED);
+        play_with_message(bench, works_for_100_s, "r1").end, ATTEMPT_RUN_ENDED);
     assert_int_equal(
         workbench_log_end("continued, after it was held for 10 s"), 1);
 }
@@ -730,7 +737,7 @@ BENCH_TEST(an_outage_is_no_failure)
     struct ledger_run *run;
 
     workbench_add_store(bench, &away);
-    result = ring(bench, meets_outage);
+    result = attempt_with_message(bench, meets_outage);
     assert_int_equal(result.end, ATTEMPT_DEFERRED);
     assert_true(result.for_cause);
     assert_string_equal(result.err.text, "503 from the tables");
@@ -804,7 +811,7 @@ VIRTUAL_BENCH_TEST(a_run_on_a_silent_store_is_held)
 
     bench->wrapped.store.capabilities.late_writes = true;
     add_silent_store(bench);
-    assert_true(ring(bench, needs_another_store).for_cause);
+    assert_true(attempt_with_message(bench, needs_another_store).for_cause);
     assert_int_equal(silent_asked, 1);
     run = expect_held(bench, LEDGER_WAITS_FOR_STORE);
     assert_true(slice_is(run->error, "no answer came in time"));
@@ -885,7 +892,8 @@ BENCH_TEST(stopped_in_order_everything_is_back_at_once)
 {
     struct ledger_run *run;
 
-    assert_int_equal(ring(bench, is_stopped).end, ATTEMPT_STOPPED);
+    assert_int_equal(
+        attempt_with_message(bench, is_stopped).end, ATTEMPT_STOPPED);
     run = read_run(bench);
     assert_int_equal(run->state, LEDGER_QUEUED);
     assert_int_equal(run->owner.len, 0);
@@ -909,7 +917,7 @@ BENCH_TEST(a_claim_whose_answer_was_lost_is_recognised)
 BENCH_TEST(an_end_whose_answer_was_lost_is_recognised)
 {
     workbench_meets(bench, BENCH_BATCH, 2, 2, BENCH_LOSE_ANSWER);
-    assert_int_equal(ring(bench, works).end, ATTEMPT_RUN_ENDED);
+    assert_int_equal(attempt_with_message(bench, works).end, ATTEMPT_RUN_ENDED);
     assert_int_equal(bench->ledger_writes, 2);
     expect_queues(bench, 0, 0);
 }
@@ -987,7 +995,7 @@ VIRTUAL_BENCH_TEST(a_second_message_comes_back_as_soon_as_the_run_has_lasted)
         run->lease_until_ticks = now_ticks + 60 * TICKS_PER_S;
         assert_ok(workbench_store_run(bench, run));
         workbench_put(bench, BENCH_QUEUE, "wake-up");
-        result = play_rung(bench, NULL, id);
+        result = play_with_message(bench, NULL, id);
         assert_int_equal(result.end, ATTEMPT_DEFERRED);
         assert_true(result.held);
         assert_in_range(result.until_ms - before_ms,
@@ -1056,7 +1064,7 @@ BENCH_TEST(a_claim_in_an_outage_touches_nothing)
     struct attempt_result result;
 
     workbench_meets(bench, BENCH_GET, ALWAYS, BENCH_FAIL);
-    result = ring(bench, NULL);
+    result = attempt_with_message(bench, NULL);
     assert_int_equal(result.end, ATTEMPT_OUTAGE);
     assert_int_equal(result.outcome, TW_BUSY);
     assert_int_equal(bench->ledger_writes, 0);
@@ -1097,7 +1105,7 @@ VIRTUAL_BENCH_TEST(an_attempt_that_was_beaten_touches_nothing)
         struct attempt_result result;
 
         wanted_end = ENDS[i];
-        result = ring(bench, is_beaten);
+        result = attempt_with_message(bench, is_beaten);
         assert_int_equal(result.end, ATTEMPT_LEASE_LOST);
         assert_false(result.lease_expired);
         assert_true(slice_is(read_run(bench)->owner, "somebody"));
@@ -1116,7 +1124,7 @@ BENCH_SCRIPT(is_cancelled)
 
 VIRTUAL_BENCH_TEST(a_cancelled_run_stays_so_and_its_message_goes)
 {
-    struct attempt_result result = ring(bench, is_cancelled);
+    struct attempt_result result = attempt_with_message(bench, is_cancelled);
 
     assert_int_equal(result.end, ATTEMPT_RUN_ENDED);
     assert_int_equal(result.state, LEDGER_CANCELLED);
@@ -1140,7 +1148,7 @@ VIRTUAL_BENCH_TEST(an_end_that_cannot_be_stored_is_an_outage)
         struct attempt_result result;
 
         wanted_end = ENDS[i];
-        result = ring(bench, meets_darkness);
+        result = attempt_with_message(bench, meets_darkness);
         assert_int_equal(result.end, ATTEMPT_OUTAGE);
         assert_int_equal(result.outcome, TW_BUSY);
         assert_string_equal(result.err.text, "the store is down");
@@ -1160,7 +1168,8 @@ BENCH_SCRIPT(has_no_time)
  * still valid. */
 VIRTUAL_BENCH_TEST(a_run_without_time_is_let_go_while_the_lease_stands)
 {
-    assert_int_equal(ring(bench, has_no_time).end, ATTEMPT_STOPPED);
+    assert_int_equal(
+        attempt_with_message(bench, has_no_time).end, ATTEMPT_STOPPED);
     assert_int_equal(read_run(bench)->owner.len, 0);
     expect_left(bench, "queued", 1, 0);
 }
@@ -1234,7 +1243,8 @@ BENCH_SCRIPT(is_paused_beyond_its_lease)
  * more. */
 VIRTUAL_BENCH_TEST(the_first_response_after_a_pause_ends_the_attempt)
 {
-    struct attempt_result result = ring(bench, is_paused_beyond_its_lease);
+    struct attempt_result result =
+        attempt_with_message(bench, is_paused_beyond_its_lease);
 
     expect_expired(bench, &result, "running");
     expect_queues(bench, 1, 0);
@@ -1255,7 +1265,8 @@ VIRTUAL_BENCH_TEST(a_store_of_another_account_shows_a_pause_too)
 {
     workbench_open_store(bench, "data", &data);
     assert_int_equal(
-        ring(bench, meets_another_account_first).end, ATTEMPT_LEASE_LOST);
+        attempt_with_message(bench, meets_another_account_first).end,
+        ATTEMPT_LEASE_LOST);
     expect_left(bench, "succeeded", 1, 0);
     store_close(data.inner);
 }
@@ -1348,7 +1359,7 @@ static void goes_on_after_a_pause(struct workbench *bench, struct store *by)
     struct attempt_result result;
 
     shows = by;
-    result = ring(bench, is_paused_within_its_lease);
+    result = attempt_with_message(bench, is_paused_within_its_lease);
     assert_int_equal(result.end, ATTEMPT_RUN_ENDED);
     assert_int_equal(result.state, LEDGER_SUCCEEDED);
     expect_queues(bench, 0, 0);
@@ -1397,7 +1408,8 @@ BENCH_SCRIPT(outlives_its_lease)
 /* The lease has expired, so the RUN_SUCCEEDED of the kind does not count. */
 VIRTUAL_BENCH_TEST(a_kind_that_succeeded_too_late_has_not)
 {
-    assert_int_equal(ring(bench, outlives_its_lease).end, ATTEMPT_LEASE_LOST);
+    assert_int_equal(attempt_with_message(bench, outlives_its_lease).end,
+        ATTEMPT_LEASE_LOST);
     bench->fate_count = 0;
     expect_left(bench, "running", 1, 0);
 }
@@ -1840,7 +1852,7 @@ VIRTUAL_BENCH_TEST(the_lock_of_a_failed_run_tells_of_its_late_requests)
     bench->wrapped.store.capabilities.late_writes = true;
     play_to_end(bench, loses_an_answer, "r1", LEDGER_FAILED, 1);
     /* A message of a run that has ended does not release the lock. */
-    assert_true(ring(bench, works).already);
+    assert_true(attempt_with_message(bench, works).already);
     assert_int_equal(lock_rows(bench), 1);
     play_to_end(bench, is_to_wait, "r2", LEDGER_SUCCEEDED, 1);
 }
@@ -1884,7 +1896,7 @@ VIRTUAL_BENCH_TEST(a_run_keeps_a_lock_that_it_took_over_just_before)
     play_to_end(bench, works, "r3", LEDGER_SUCCEEDED, 1);
     /* A message of a run that has ended does not release the lock. */
     workbench_put(bench, BENCH_QUEUE, "wake-up");
-    assert_true(play_rung(bench, works, "r3").already);
+    assert_true(play_with_message(bench, works, "r3").already);
     assert_int_equal(lock_rows(bench), 1);
     play_to_end(bench, works_for_34_s, "r4", LEDGER_SUCCEEDED, 0);
 }
@@ -2046,7 +2058,8 @@ VIRTUAL_BENCH_TEST(who_works_acts_on_what_people_ask)
         struct ledger_run *run;
 
         to_ask = cases[i].control;
-        assert_int_equal(ring(bench, stops_when_asked).end, cases[i].end);
+        assert_int_equal(
+            attempt_with_message(bench, stops_when_asked).end, cases[i].end);
         /* Guarantee 1: the message is deleted after the run is stored. */
         expect_left(bench, cases[i].run_state, 0, 0);
         run = read_run(bench);

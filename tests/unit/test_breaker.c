@@ -66,7 +66,7 @@ TEST(while_it_is_open_one_probe_a_second_leaves)
     assert_false(breaker_is_away(&breaker));
 }
 
-/* Nobody listens at the address, or the host name is unknown. A few such
+/* No process listens at the address, or the host name is unknown. A few such
  * failures are enough to open the breaker. */
 TEST(four_that_cannot_be_sent_open_it)
 {

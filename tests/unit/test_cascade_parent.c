@@ -218,7 +218,7 @@ SCENE_TEST(a_run_waits_for_another_run_whatever_its_tombstone_is)
     }
 }
 
-/* The other run has deleted the parent since. Nobody has asked to delete the
+/* The other run has deleted the parent since. No run was asked to delete the
  * new parent. */
 SCENE_TEST(a_run_that_waited_leaves_a_parent_that_was_created_again)
 {

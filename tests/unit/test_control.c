@@ -1746,8 +1746,9 @@ static const struct meeting {
 } MEETINGS[] = {
     {"a ledger that is missing is made", NULL, enqueue,
         {{BENCH_BATCH, 1, 1, BENCH_GONE}}, TW_OK, NULL, "queued", 1, 0},
-    {"an entity that was stored without an answer is rung for", NULL, enqueue,
-        {{BENCH_BATCH, 1, 1, BENCH_LOSE_ANSWER}}, TW_OK, NULL, "queued", 1, 0},
+    {"an entity that was stored without an answer gets a message", NULL,
+        enqueue, {{BENCH_BATCH, 1, 1, BENCH_LOSE_ANSWER}}, TW_OK, NULL,
+        "queued", 1, 0},
     {"without an answer to the entity nothing is on the queue", NULL, enqueue,
         {{BENCH_BATCH, 1, 1, BENCH_LOSE_REQUEST},
             {BENCH_GET, 2, UINT_MAX, BENCH_FAIL}},

@@ -59,6 +59,10 @@ static int set_up_shoe(void **state)
     return 0;
 }
 
+/* Why a source whose copy's keys a foreign entity has is not copied. */
+#define FOREIGN                                                                \
+    "the keys of its copy are taken by an entity that is no copy of this job"
+
 #define FIXTURE_TEST(name) TEST_IN(name, set_up, scene_end)
 /* A test that begins with one source, shoe a of size 1. */
 #define SHOE_TEST(name) TEST_IN(name, set_up_shoe, scene_end)
@@ -228,7 +232,7 @@ SHOE_TEST(a_copy_that_was_copied_on_is_not_the_jobs)
 SHOE_TEST(copies_of_another_job_are_foreign)
 {
     succeeds("all-by-size");
-    fails("by-size", "an entity that is no copy of this job has the keys");
+    fails("by-size", FOREIGN);
     scene_remove("Shoes", "p", "a");
     leaves("by-size", "BySize", "1/a ");
     check_written(0, 0);
@@ -243,7 +247,7 @@ SHOE_TEST(copies_of_another_source_table_are_foreign)
     hosted_table(&h, "Others");
     leaves("all-by-size", "BySize", "1/a ");
     scene_put("Others", "p", "a", "\"Size\":1,\"Name\":\"other\"");
-    fails("all-by-size", "an entity that is no copy of this job has the keys");
+    fails("all-by-size", FOREIGN);
     scene_check_has("BySize", "1", "a", "n1");
 }
 
@@ -381,7 +385,7 @@ SHOE_TEST(a_foreign_entity_is_decided_by_on_conflict)
 {
     hosted_table(&h, "BySize");
     scene_put("BySize", "1", "a", "\"Name\":\"foreign\"");
-    fails("all-by-size", "an entity that is no copy of this job has the keys");
+    fails("all-by-size", FOREIGN);
     succeeds("skips");
     assert_int_equal(h.skipped, 1);
     scene_check_has("BySize", "1", "a", "foreign");
@@ -394,7 +398,7 @@ SHOE_TEST(an_equal_foreign_entity_is_foreign)
 {
     hosted_table(&h, "BySize");
     scene_put("BySize", "1", "a", shoe_of(1));
-    fails("all-by-size", "an entity that is no copy of this job has the keys");
+    fails("all-by-size", FOREIGN);
     scene_check_is(
         "BySize", "1", "a", "{\"Size\":1,\"Name\":\"n1\",\"Hidden\":false}");
 }
@@ -402,7 +406,8 @@ SHOE_TEST(an_equal_foreign_entity_is_foreign)
 SHOE_TEST(replace_never_adopts_a_source_of_the_job)
 {
     scene_put("Shoes", "p", "size:1", "\"Size\":9,\"Name\":\"source\"");
-    fails("index-adopts", "another source of this job has the keys");
+    fails("index-adopts",
+        "the keys of its copy are taken by another source of this job");
     scene_check_has("Shoes", "p", "size:1", "\"Name\":\"source\"");
     assert_null(strstr(scene_json("Shoes", "p", "size:1"), "Tableward"));
 }

@@ -96,7 +96,7 @@ static void assert_count(struct fixture *f, size_t count)
 /* ---- a user who may only read ---- */
 
 /* Copies the file, and the files beside it whose names have these ends,
- * separated by blanks. Nobody may write the copies. */
+ * separated by blanks. No user may write the copies. */
 static void copy_files(const char *ends)
 {
     char command[256];

@@ -236,7 +236,7 @@ FIXTURE_TEST(a_claim_that_was_lost_is_made_again)
 /* Acquires the lease of another run, so that the ledger's Date is known. Then
  * makes f->wish request run r2, for a message with this id that is delivered
  * for the first time. */
-static void ring_for_r2(struct fixture *f, const char *id)
+static void wish_for_r2(struct fixture *f, const char *id)
 {
     acquire(f);
     f->wish.id = slice_of("r2");
@@ -269,7 +269,7 @@ FIXTURE_TEST(a_first_message_takes_its_run_with_one_request)
 
         test_case("%s", cases[i].name);
         begin_anew(f);
-        ring_for_r2(f, cases[i].id);
+        wish_for_r2(f, cases[i].id);
         f->message.dequeue_count = cases[i].dequeue_count;
         virtual_sleep(cases[i].after_ms);
         taken_ms = platform_boot_ms();
@@ -289,7 +289,7 @@ FIXTURE_TEST(a_first_message_takes_its_run_with_one_request)
 /* A second message has the id of a run that an attempt already works on. */
 FIXTURE_TEST(a_first_message_of_a_run_at_work_changes_nothing)
 {
-    ring_for_r2(f, "r2");
+    wish_for_r2(f, "r2");
     acquire(f);
     assert_int_equal(take(f), LEASE_HELD);
     assert_false(f->lease.may_own);
@@ -299,7 +299,7 @@ FIXTURE_TEST(a_first_message_of_a_run_at_work_changes_nothing)
 
 FIXTURE_TEST(a_first_message_whose_answer_is_lost_is_recognised)
 {
-    ring_for_r2(f, "r2");
+    wish_for_r2(f, "r2");
     workbench_meets(&f->bench, BENCH_BATCH, 1, 1, BENCH_LOSE_ANSWER);
     acquire(f);
     assert_int_equal(f->lease.run.epoch, 1);
@@ -310,7 +310,7 @@ FIXTURE_TEST(a_first_message_whose_answer_is_lost_is_recognised)
  * over soon. No request of the kind starts before the next write is stored. */
 FIXTURE_TEST(a_run_begun_after_a_pause_starts_nothing_at_once)
 {
-    ring_for_r2(f, "r2");
+    wish_for_r2(f, "r2");
     f->bench.paused_ms = 30000;
     acquire(f);
     assert_int_equal(f->bench.calls[BENCH_GET], 0);
@@ -323,7 +323,7 @@ FIXTURE_TEST(a_run_begun_after_a_pause_starts_nothing_at_once)
  * the run. */
 FIXTURE_TEST(a_run_begun_after_a_long_pause_is_not_worked)
 {
-    ring_for_r2(f, "r2");
+    wish_for_r2(f, "r2");
     f->bench.paused_ms = f->wish.visibility_timeout_s * 1000 + 10000;
     acquire(f);
     assert_true(lease_clock_is_over(&f->lease.clock));
@@ -1020,7 +1020,7 @@ static void accept_definition(struct fixture *f)
 }
 
 /* This holds for each kind: for example, a delete from another table would
- * delete what nobody asked for. After an operator has accepted the definition,
+ * delete what was not asked for. After an operator has accepted the definition,
  * a table job begins again with its first round. */
 FIXTURE_TEST(a_run_waits_for_its_definition)
 {

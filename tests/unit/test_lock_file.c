@@ -383,7 +383,7 @@ FIXTURE_TEST(an_owner_of_any_text_is_not_dead)
 /* ---- other boots ---- */
 
 /* The file has the same device, inode and name as in the Owner, and its lock is
- * free. But this only shows that nobody on this machine has the lock. */
+ * free. But this only shows that no process on this machine has the lock. */
 TEST(an_owner_of_another_boot_is_not_dead)
 {
     struct lock_file *here;

@@ -531,7 +531,7 @@ PAIR_TEST(the_cause_of_who_blocks_is_said)
         "not answer");
 }
 
-/* Nobody knows what a damaged run would still do. */
+/* It is unknown what a damaged run would still do. */
 PAIR_TEST(the_lock_of_a_damaged_run_is_not_free)
 {
     expect_taken(bench, &a);

@@ -16,7 +16,7 @@ static void log_signal(void *context, int number)
     log_error("process", "got signal %d", number);
 }
 
-/* Replaces standard error by a full pipe that nobody reads. */
+/* Replaces standard error by a full pipe that no process reads. */
 static void fill_standard_error(void)
 {
     static const char bytes[4096];

@@ -212,7 +212,7 @@ class Group {
   }
 
   // overtaken: true once there is a claim after the first `before` ones; false:
-  // the run ended, or nobody claimed it within limit_ms.
+  // the run ended, or no worker claimed it within limit_ms.
   async overtaken(before, limit_ms) {
     const deadline = Date.now() + limit_ms;
     while (Date.now() < deadline) {

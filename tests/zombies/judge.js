@@ -21,7 +21,7 @@
 //   changed        arrived late and changed something: never allowed, except
 //                  for two groups of changes of data, which are counted apart:
 //                  those that were stuck before they reached the service, where
-//                  nobody can tell that they are late; and those that were past
+//                  no one can tell that they are late; and those that were past
 //                  the deadline when their process was stopped, some 50 us
 //                  before their first byte, which left when the process woke:
 //                  no client can prevent that. Both do what the next attempt

@@ -80,10 +80,10 @@ static void warn_of_one_account(struct session *session)
         if (first < i)
             problems_warn(&session->problems, load->configs[i]->mark,
                 "stores %s and %s have one AccountName, %s, and different "
-                "endpoints: table jobs of both take turns, but to a copy job "
-                "its own copies are foreign entities if they were made under "
-                "the other endpoint; if the stores are one account, give both "
-                "the same endpoint",
+                "endpoints: jobs that use one table in both wait for each "
+                "other, but a copy job does not recognise the copies that it "
+                "made under the other endpoint; if the stores are one account, "
+                "give both the same endpoint",
                 load->stores.names[first], load->stores.names[i],
                 open[i]->capabilities.account_name);
     }

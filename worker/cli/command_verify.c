@@ -149,12 +149,13 @@ const struct command command_verify = {
     .details =
         "Reads only. A second read confirms each difference. Prints counts and "
         "the first keys;\nexit code 1 if there is a difference.\n\n"
-        "For a cascade, each rule must show the parent of a child: the rule "
-        "has an argument, or a\nkey or property of the entity above, as a "
-        "whole key, at the beginning of a key, or\ncompared with eq in the "
-        "filter. If a rule does not show an argument, verify needs\n"
-        "NAME=VALUE (without it, exit code 64). If a rule does not show the "
-        "entity above, the\nresult names the rule as not verified.\n",
+        "For a cascade, verify finds the parent of a child from the child. So "
+        "each rule must use\nan argument, or a key or property of the entity "
+        "above, as a whole key, at the beginning\nof a key, or compared with "
+        "eq in the filter. If the value of an argument cannot be\nfound so, "
+        "verify needs NAME=VALUE (without it, exit code 64). If the entity "
+        "above cannot\nbe found so, the result names the rule as not "
+        "verified.\n",
     .required = REQUIRED,
     .max_args = (size_t)-1,
     .only_reads = true,

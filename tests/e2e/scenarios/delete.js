@@ -262,7 +262,7 @@ const numbered = (count) => list(count,
     (n) => at(`p${pad(n % 30, 2)}`, pad(n), {Draft: n % 5 !== 0}));
 const kept = (entities) => entities.filter((e) => !e.Draft);
 
-// open_swept: opens a suite with a table that nobody else writes to.
+// open_swept: opens a suite with a table that no other client writes to.
 async function open_swept(suite, count) {
   await suite.open({
     jobs: DRAFTS, tables: ['Blogs'],

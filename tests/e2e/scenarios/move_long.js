@@ -144,7 +144,7 @@ async function kills(suite) {
     assert.ok(ledger.Attempt > KILLS, `${ledger.Attempt} attempts`);
     assert.ok(readers.every((r) => r.there > 0), 'nobody has seen it move');
   });
-  // An entity that was written while a killed worker was moving it: nobody can
+  // An entity that was written while a killed worker was moving it: no test can
   // tell which of the two values counts, so both remain; a delete of such an
   // entity may come too late.
   const twice = new Map();

@@ -129,7 +129,7 @@ async function races(suite) {
     },
   });
 
-  // Goal: the tombstone is a lock: nobody can create the channel while it is
+  // Goal: the tombstone is a lock: no client can create the channel while it is
   // being deleted, even if it was not there before.
   suite.scenario('a channel that somebody creates while it is deleted', {
     seed(s) {

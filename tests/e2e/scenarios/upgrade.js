@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Upgrades of a table that nobody else writes to: entities of every type,
+// Upgrades of a table that no other client writes to: entities of every type,
 // version and kind, entities that cannot be upgraded, and the cost.
 'use strict';
 

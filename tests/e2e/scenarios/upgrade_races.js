@@ -100,7 +100,7 @@ class Writers {
   }
 
   // delete: deletes an entity of its own, whatever its state; or a shared
-  // entity, which nobody inserts again.
+  // entity, which no client inserts again.
   async delete(i) {
     const own = this.draw(4) !== 0, n = this.of(i, own), at = upgrades.keys(n);
     if (!this.stored.has(n)) return false;
