@@ -8,8 +8,8 @@ struct azsim {
     struct gates *gates;
     struct limits *limits;
     struct journal *journal;
-    struct crypto_hmac_key *keys[2]; /* of all accounts; knobs.keys says which
-                                        of them are accepted */
+    struct crypto_hmac_key *keys[2]; /* every account has these keys; knobs.keys
+                                        says which keys are accepted */
 };
 
 #endif

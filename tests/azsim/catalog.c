@@ -30,7 +30,7 @@ struct account {
     struct platform_mutex lock; /* guards all members below */
     struct place *places;
     struct note *notes;
-    unsigned made; /* number of names given in the store so far */
+    unsigned made; /* number of names made for the store so far */
 };
 
 struct catalog {
@@ -230,7 +230,7 @@ enum failure catalog_delete(struct account *account, enum service service,
 {
     struct place *place = living(account, service, name);
 
-    /* for a missing table the service says this, not TableNotFound */
+    /* for a missing table the service answers ResourceNotFound here */
     if (place == NULL)
         return service == SERVICE_QUEUE ? FAIL_QUEUE_MISSING
                                         : FAIL_RESOURCE_MISSING;

@@ -3,12 +3,12 @@
  * The accounts. Each has an embedded store in memory. The catalog also keeps
  * what that store cannot keep: names that are being deleted, the metadata of
  * queues, and the expiry and the changed text of messages. In the store each
- * table and queue gets a name of its own. So a deleted table is gone at once,
- * and its name can come back with an empty table.
+ * table and queue gets a new, generated name. So a deleted table is gone at
+ * once, and its name can come back with an empty table.
  *
- * Or all accounts share one embedded store in a file, which a worker has open
- * too. There the tables have their own names, and a table that is created may
- * exist already.
+ * If the server has the option --file, all accounts share one embedded store in
+ * that file, which a worker has open too. In this store the tables keep their
+ * names, so a table that a client creates may exist already.
  */
 #ifndef TW_AZSIM_CATALOG_H
 #define TW_AZSIM_CATALOG_H

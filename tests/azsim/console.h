@@ -7,7 +7,8 @@
  *                         that are named. Also
  *                         "hold":[1], "stick":[1], "release":[1]: set the
  *                         gates of these workers (knobs.h)
- *                         "wall_ahead_ms", "boot_ahead_ms": the server's clock
+ *                         "wall_ahead_ms", "boot_ahead_ms": the server's
+ *                         clocks (tests/support/bent_platform.h)
  *                         "clear":true: clear the log
  *                         The answer has all knobs.
  *   GET  /azsim/log?since=7   the log from entry 7 on (journal.h)

@@ -11,8 +11,8 @@
 #include "worker/base/text.h"
 #include "worker/store/entity.h"
 
-/* 2020-01-01. The number in an ETag of the store is written as a time, as this
- * number of ticks after it. */
+/* 2020-01-01. If an ETag of the store has the number N, the service's form has
+ * the time that is N ticks after this date. */
 #define ETAG_EPOCH_TICKS INT64_C(637134336000000000)
 
 /* ---- ETags ---- */

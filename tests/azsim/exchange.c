@@ -199,7 +199,7 @@ void exchange_add_error(const struct http_exchange *exchange,
 }
 
 /* Returns whether the answer has the header x-ms-error-code. The table service
- * sends it only with this failure. */
+ * sends this header only with FAIL_AUTHENTICATION. */
 static bool has_code_field(const struct http_exchange *exchange)
 {
     return exchange->service == SERVICE_QUEUE ||

@@ -49,9 +49,10 @@ struct http_exchange {
     struct pairs fields;
     struct buf answer;
     enum failure failure;
-    int64_t effected_us;          /* when it was carried out; 0: it was not */
-    bool changed;                 /* it changed what is stored */
-    struct slice target;          /* name of its table or queue, or empty */
+    int64_t effected_us; /* when it was carried out, or refused after its gate;
+                            0: refused before its gate */
+    bool changed;        /* it changed what is stored */
+    struct slice target; /* name of its table or queue, or empty */
     unsigned operations, deletes; /* number of operations on entities */
 };
 

@@ -30,7 +30,8 @@ void journal_add(struct journal *journal, const struct http_exchange *exchange);
  *    "effected_us":456,"status":202,"code":"","changed":true,
  *    "request_id":"...","owner":"..."}
  *
- * Times are CLOCK_MONOTONIC; effected_us 0: the request was not carried out.
+ * Times are CLOCK_MONOTONIC. effected_us: when the request was carried out, or
+ * refused after its gate; 0: it was refused before, for its signature or head.
  * owner: the text of the first property Owner in the body, or "".
  */
 void journal_write(struct journal *journal, int64_t since, struct buf *to);

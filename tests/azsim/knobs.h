@@ -11,8 +11,8 @@
 
 #define KNOBS_MAX_WORKERS 16
 
-/* A share says how many of 1000 cases are meant. Latency and waits are in real
- * time. */
+/* A share is a number of 1000: of requests, refusals or pages, as its comment
+ * says. Latency and waits are in real time. */
 struct knobs {
     int64_t seed;            /* of all random decisions */
     int64_t latency_ms;      /* shortest wait before a request is carried out */
@@ -23,12 +23,13 @@ struct knobs {
     int64_t answer_ms;   /* wait before the answer of a request is sent */
     int64_t account_limit;   /* entities/s, 0: none (the service: 20,000)   */
     int64_t partition_limit; /* entities/s, 0: none (the service: 2,000)    */
-    int64_t busy_share;      /* get 503 or 500, whatever the limits are */
-    int64_t hint_share;      /* refusals that have Retry-After: 1 */
+    int64_t busy_share;      /* of requests: get 503 or 500, whatever the
+                                limits are */
+    int64_t hint_share;      /* of refusals (503): have Retry-After: 1 */
     int64_t empty_share;     /* of pages: without an entity, but with a token */
     int64_t short_share; /* of pages: with fewer entities than requested, and a
                             token */
-    int64_t keys; /* that are accepted: 1 the first, 2 the second, 3 both */
+    int64_t keys;        /* accepted keys: 1 the first, 2 the second, 3 both */
     int64_t being_deleted_ms; /* how long the name of a deleted table or queue
                                  cannot be used */
 };

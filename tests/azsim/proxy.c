@@ -13,8 +13,8 @@
  *   GET  /azsim-proxy/counts   {"requests":123,"reset_before":12,...}
  *
  * The setting of a fault says how many of 1000 requests meet it. nth: the nth
- * request, counted from the last setting of nth, meets the fault nth_fault (a
- * number from 0, in the order below). For all other requests, the seed and the
+ * request, counted from the last setting of nth, meets the fault nth_fault (the
+ * number of a fault in enum fault). For all other requests, the seed and the
  * number of the request decide.
  *
  * Each connection has a thread, which handles one request after the other: it
@@ -343,7 +343,8 @@ static bool send_nothing(struct passage *passage)
     return false;
 }
 
-/* Each function sends the answer. False: the connection must be closed. */
+/* Each function does what its fault makes of the answer. False: the connection
+ * must be closed. */
 static bool (*const ANSWERS[])(struct passage *passage) = {
     [RESET_BEFORE] = send_nothing,
     [RESET_AFTER] = send_nothing,

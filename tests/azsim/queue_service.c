@@ -302,8 +302,8 @@ static enum failure list_queues(struct visit *visit)
 
 /* ---- messages ---- */
 
-/* Which elements the answer has: that of Put Message, Get Messages or Peek
- * Messages. */
+/* The operation whose elements the answer has: Put Message, Get Messages or
+ * Peek Messages. */
 enum shape { SHAPE_PUT, SHAPE_GET, SHAPE_PEEK };
 
 static void add_message(struct visit *visit, const struct message *message,
@@ -402,7 +402,7 @@ static enum failure put_message(struct visit *visit)
     messages_init(&messages);
     if (store_queue_put(catalog_store(visit->account), &store_exchange,
             visit->stored, text, hide_s, &messages) != TW_OK) {
-        failure = FAIL_XML; /* not allowed in XML */
+        failure = FAIL_XML; /* XML does not allow this text */
     } else {
         if (ttl_s > 0)
             catalog_note(visit->account, messages.list[0].id, true)

@@ -643,8 +643,8 @@ static enum failure delete_table(struct visit *visit)
     return failure;
 }
 
-/* Returns whether the filter is true for a table. Its only property is
- * TableName. */
+/* Returns whether the filter is true for the table with this name. The only
+ * property of a table is TableName. */
 static bool table_matches(
     const struct filter *filter, struct arena *arena, struct slice name)
 {

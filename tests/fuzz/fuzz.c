@@ -26,9 +26,9 @@
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 
 /*
- * libFuzzer measures the time of a run by the wall clock. With FUZZ_CPU_SECONDS
- * set, this process gets SIGUSR1, at which libFuzzer ends it, after this CPU
- * time.
+ * libFuzzer measures the time of a run by the wall clock. If FUZZ_CPU_SECONDS
+ * is set, this process gets SIGUSR1 after that many seconds of CPU time. At
+ * this signal libFuzzer ends the process.
  */
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {

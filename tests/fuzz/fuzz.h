@@ -37,8 +37,8 @@ struct fuzz_source;
     }                                                                          \
     static void play_##name(struct slice text, struct fuzz_source *in)
 
-/* fuzz_play: runs a target with one input. text has exactly its own memory, so
- * that a sanitizer notices a read beyond it. Returns 0. */
+/* fuzz_play: runs a target with one input. The memory of text ends with its
+ * last byte, so that a sanitizer notices a read beyond it. Returns 0. */
 int fuzz_play(const uint8_t *at, size_t len,
     void (*target)(struct slice text, struct fuzz_source *in));
 
@@ -58,7 +58,7 @@ void fuzz_fail(const char *file, int line, const char *what, struct slice shown)
 void fuzz_same(struct slice a, struct slice b, const char *file, int line);
 struct slice fuzz_none(void);
 
-/* fuzz_buf: returns an empty buffer; borrowed until the end of the input. */
+/* fuzz_buf: returns an empty buffer; borrowed until the target returns. */
 struct buf *fuzz_buf(void);
 
 /* fuzz_said: aborts unless the text of err is not empty, is UTF-8 and has no

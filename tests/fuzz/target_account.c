@@ -53,8 +53,8 @@ static bool shows(const char *text, struct slice secret)
     return false;
 }
 
-/* Returns whether text contains "http" in any case: in the scheme of an
- * endpoint, or as DefaultEndpointsProtocol. */
+/* Returns whether text contains "http", in upper or lower case. Without it no
+ * endpoint, and no DefaultEndpointsProtocol, can ask for http. */
 static bool names_http(struct slice text)
 {
     for (size_t i = 0; i + 4 <= text.len; i++)

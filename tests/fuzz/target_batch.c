@@ -220,8 +220,8 @@ static void answer_is_read_back(struct fuzz_source *in)
     }
 }
 
-/* Reads messages such as "12:what": the index must be below the count, or equal
- * to it if it is unknown, and is removed from the message. */
+/* Reads a message such as "12:what". The index must be below the count or,
+ * if it is unknown, equal to the count. It is removed from the message. */
 static void try_index(struct slice text, struct arena *arena)
 {
     for (size_t count = 1; count <= 100; count += 33) {

@@ -102,8 +102,8 @@ static void check_comes_back(
     FUZZ_SAME(text_of(&again, arena), usual);
 }
 
-/* Converts a text that was refused once more, now as a property, which may be a
- * lossy conversion. It must not be exact. */
+/* Converts a refused text again, now as the value of a property. This
+ * conversion may be lossy, but must not be exact. */
 static void try_refused(struct slice text, enum edm_type to,
     const struct err *said, struct arena *arena)
 {

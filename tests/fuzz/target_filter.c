@@ -199,8 +199,8 @@ static void set_known(struct fuzz_source *in, struct entity *entity,
     entity_set(entity, in->arena, &property);
 }
 
-/* Adds the value with 17 digits, which is read back exactly, and with a point
- * or an exponent. */
+/* Adds the value with 17 digits, so that it is read back exactly, and with a
+ * point or an exponent, so that it is no integer. */
 static void add_double(struct buf *to, double value)
 {
     char text[64];

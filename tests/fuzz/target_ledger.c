@@ -231,7 +231,8 @@ static void try_checkpoint(struct slice text)
     check_checkpoint(&read, path);
 }
 
-/* Repeats text until `to` is too long for a checkpoint. Returns its length. */
+/* Repeats text in `to` as often as a key has room for it. Returns the length. A
+ * path with such keys may not fit into a checkpoint. */
 static size_t repeat(struct slice text, char *to)
 {
     size_t len = 0;

@@ -81,7 +81,7 @@ static struct message make_message(struct fuzz_source *in)
     };
 }
 
-/* Adds text escaped, which it takes from the output of queue_xml_write(). */
+/* Adds text in its escaped form, cut out of the output of queue_xml_write(). */
 static void add_text(struct buf *to, struct slice text)
 {
     struct buf *body = fuzz_buf();

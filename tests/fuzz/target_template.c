@@ -38,8 +38,9 @@ static void render(const struct template *template, const struct run_args *args,
                        filter_check(buf_slice(text), &offset, &err) == TW_OK));
 }
 
-/* Compiles text as a template, or finds a problem. Its source must be text, and
- * what it renders must be UTF-8 or a filter. */
+/* Compiles text as a template, which must give a template or a problem.
+ * template_source() must return text. The rendered text must be UTF-8 and, if
+ * is_filter, a filter. */
 static void try_text(struct slice text, const struct template_scope *scope,
     bool is_filter, const struct run_args *args, const struct entity *entity,
     struct arena *arena)
