@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Real threads and locks; the clocks, and the threads that stand still, are as
- * the mapped file says. */
+/* Real threads and locks. The settings (struct bend) say what the clocks show
+ * and which threads are frozen. */
 #include "tests/support/bent_platform.h"
 
 #include <fcntl.h>
@@ -69,7 +69,7 @@ static int64_t bent_ms(int64_t now_us)
            (now_us - look(&bend->start_us)) * look(&bend->speed) / 1000;
 }
 
-/* The clocks of the file go on when the machine restarts, so the id of the boot
+/* The clocks go on when a process ends and another one begins, so the boot id
  * is always the same. */
 static const char *bent_boot_id(void)
 {
@@ -133,8 +133,8 @@ static void bent_cond_done(struct platform_cond *cond)
     must(pthread_cond_destroy(&cond->real));
 }
 
-/* The wait ends at the latest after LONGEST_WAIT_US, in order to notice changed
- * clocks: a wait may end without a cause. */
+/* The wait ends after at most LONGEST_WAIT_US, in order to notice changed
+ * clocks. Callers expect that a wait may end without a cause. */
 static bool bent_wait(
     struct platform_cond *cond, struct platform_mutex *mutex, int64_t until_ms)
 {

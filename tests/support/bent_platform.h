@@ -30,9 +30,9 @@ struct bend {
 };
 
 /* bent_platform_use: installs these clocks for the rest of the process. Call it
- * before any thread or lock exists. path: the file; NULL: no file, but settings
- * of this process alone, which show the real time at first. Returns the
- * settings, which may be read and written at any time. */
+ * before any thread or lock exists. path: the file; NULL: the settings belong
+ * to this process alone, and the clocks show the real time at first. Returns
+ * the settings, which may be read and written at any time. */
 struct bend *bent_platform_use(const char *path);
 
 /* bent_platform_skip: puts both clocks of bend ahead by ms more. */

@@ -28,8 +28,9 @@ run() {
     fi
 }
 
-# says PATTERN, prints PATTERN: the last command must have written PATTERN to
-# err, to out.
+# says PATTERN: err, as the last command wrote it, must contain PATTERN.
+# prints PATTERN: the same for out. silent: out must be empty.
+# last_says PATTERN: the last line of err must contain PATTERN.
 says() { grep -Eq -- "$1" err || fail "'$last' does not say: $1"; }
 prints() { grep -Eq -- "$1" out || fail "'$last' does not print: $1"; }
 silent() { [ ! -s out ] || fail "'$last' prints something"; }

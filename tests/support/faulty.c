@@ -314,8 +314,8 @@ static enum tw_err look_at_scan(struct faulty *faulty,
 }
 
 /* Continuation tokens of empty pages. BEGINNING stands for the start of the
- * table. Each empty page puts one AGAIN before the token that it got, so that
- * no token comes twice in a row. No key has these texts. */
+ * table. An empty page returns the token of its request with one more AGAIN
+ * before it, so that no token comes twice in a row. No key has these texts. */
 #define BEGINNING "the beginning"
 #define AGAIN '\x01'
 

@@ -21,7 +21,8 @@ enum fault {
     FAULT_UNSENT,      /* not done: the request was never sent */
     FAULT_BUSY,        /* not done: 503 */
     FAULT_BUSY_HINTED, /* not done: 503 with a Retry-After of hint_ms */
-    FAULT_ERROR, /* not done: 500, after which a write may or may not be done */
+    FAULT_ERROR, /* not done: 500; the caller cannot know whether a write was
+                    done */
     FAULT_ERROR_HINTED, /* the same as FAULT_ERROR, with a Retry-After of
                            hint_ms */
     FAULT_LOSE_REQUEST, /* not done, no answer */
@@ -70,8 +71,9 @@ struct faulty {
     enum tw_err refusal;     /* ... with this outcome (0: TW_CONFLICT) */
     bool refusal_unnamed;    /* ... and the answer names no operation */
 
-    /* A late write is carried out when late_ms, and a random part of
-     * late_spread_ms, are over and late_requests more requests have come. */
+    /* A late write is carried out when both are true: late_ms and a random part
+     * of late_spread_ms have passed, and late_requests more requests have
+     * come. */
     int64_t late_ms, late_spread_ms;
     unsigned late_requests;
     int64_t hint_ms;   /* 1 at first */
@@ -79,8 +81,9 @@ struct faulty {
     unsigned top_max;  /* a scan that asks for more entities gets TW_TOO_LARGE;
                           0: no limit */
     bool refuse_scans; /* every scan gets TW_TOO_LARGE */
-    unsigned expire_token; /* n: the first continued scan from the n-th scan on
-                              gets TW_INVALID, once; 0: none */
+    unsigned expire_token; /* n: TW_INVALID for one scan: the n-th scan, or the
+                              first later one, that has a continuation; 0:
+                              none */
     unsigned page_max;     /* maximum entities of a page; 0: no limit */
 
     pthread_mutex_t turn;        /* held while before() runs */

@@ -61,7 +61,8 @@ struct hosted {
 
     struct deadline *deadline; /* of the attempt under way, or NULL */
 
-    /* Results of the last attempt. */
+    /* Results of the last attempt; written and deleted are the sums of all
+     * attempts. */
     enum run_end end;
     struct err err;
     int64_t read, written, deleted, skipped, failed, stopping_calls;

@@ -6,7 +6,7 @@
 
 #include "worker/base/mem.h"
 
-/* ---- makes the call of a request ---- */
+/* ---- from a struct store_request to the call ---- */
 
 static enum tw_err send_scan(struct store *store, struct exchange *exchange,
     const struct store_request *r)
@@ -15,8 +15,9 @@ static enum tw_err send_scan(struct store *store, struct exchange *exchange,
     struct scan_request alone = *scan;
     enum tw_err code;
 
-    /* Azure calls follows() before the page is complete, an embedded store does
-     * not call it. Here the outermost store calls it, once. */
+    /* The store of Azure calls follows() before the page is complete; an
+     * embedded store never calls it. Here only the outermost store calls it, so
+     * that it is called once. */
     alone.follows = NULL;
     code = store_scan(store, exchange, &alone, r->page);
     if (code == TW_OK && scan->follows && r->page->next.more)
@@ -129,7 +130,7 @@ bool call_in(unsigned set, enum store_call call)
     return (set & CALL_SET(call)) != 0;
 }
 
-/* ---- makes the request of a call ---- */
+/* ---- from a call to the struct store_request ---- */
 
 static enum tw_err meet(struct store *store, struct exchange *exchange,
     const struct store_request *request)

@@ -37,7 +37,8 @@
 
 enum release_side { RELEASE_OLD, RELEASE_NEW };
 
-/* What the upgrade has done with the entity. */
+/* What the upgrade has done with the entity. RELEASE_NAMED: contract has left
+ * the entity unchanged and named it in the report. */
 enum release_end { RELEASE_OPEN, RELEASE_CONTRACTED, RELEASE_NAMED };
 
 enum release_way {

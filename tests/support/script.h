@@ -47,9 +47,12 @@ struct script {
  * arrive late. */
 void script_init(struct script *s, struct hosted *h);
 
-/* script_batch, script_call: add an event for the first-th to last-th request
- * of these. Return the event, so that the test can set what they meet; it lives
- * as long as s. */
+/* script_batch: adds an event for the batches number `first` to `last` to this
+ * table whose first operation has this type.
+ * script_call: adds an event for the requests number `first` to `last` of this
+ * call on this table.
+ * Both return the event, which lives as long as s. The test then sets what the
+ * requests meet. */
 struct script_event *script_batch(struct script *s, const char *table,
     enum operation_type type, unsigned first, unsigned last);
 struct script_event *script_call(struct script *s, enum store_call call,

@@ -9,7 +9,8 @@
 
 struct service {
     struct consumer *consumer;
-    struct consumer_result result; /* outcome, err: of consumer_run() too */
+    struct consumer_result result; /* result, outcome and err: what
+                                      consumer_run() returned */
     enum tw_err outcome;
     struct err err;
     struct platform_thread thread;

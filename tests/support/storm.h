@@ -29,8 +29,8 @@ unsigned storm_roll(uint64_t *dice, unsigned below);
 void storm_complain(char *complaint, size_t size, const char *format, ...)
     TW_PRINTF(3, 4);
 
-/* The newest checkpoints of a run. The one that an attempt stored last before
- * it was killed may be any of them, or none was stored. */
+/* The newest checkpoints of a run. If an attempt is killed, any of them may be
+ * the last one that reached the ledger, or none has reached it. */
 #define STORM_SAVES_MAX 8
 struct storm_saves {
     char *list[STORM_SAVES_MAX];

@@ -14,7 +14,8 @@
 struct store *table_memory(const char *const *tables);
 
 /* table_put: inserts an entity. Its property "Value" is a String with the text
- * `value` or, if value is NULL, with `bytes` times 'x'. */
+ * `value` or, if value is NULL, with `bytes` times 'x'. After each 30000 bytes
+ * the text continues in another property: "Value1", "Value2" and so on. */
 void table_put(struct store *store, const char *table,
     const char *partition_key, const char *row_key, const char *value,
     size_t bytes);

@@ -15,8 +15,8 @@ static char folder[FOLDER_BYTES];
 static pid_t folder_owner; /* only this process removes the folder; children of
                               a test do not */
 
-/* Enters the folder of the program. Called before main(), which may open files.
- * Programs that have this file but no tests stay in their folder. */
+/* Makes a folder for the program and enters it. Called before main(), because
+ * main() may open files. A program without tests does not call this. */
 static void enter_folder(void)
 {
     folder_make(folder, "unit");

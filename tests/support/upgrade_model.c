@@ -54,8 +54,8 @@ bool model_same(const struct entity *a, const struct entity *b)
 
 /* ---- steps ---- */
 
-/* Texts of the tests, and the numbers to which they convert: as JSON, or
- * NULL. */
+/* The texts that tests convert to a Double, and the Double as JSON; NULL: the
+ * text cannot be converted. */
 static const struct {
     const char *json, *as_double;
 } TEXTS[] = {{"\"4.5\"", "4.5"}, {"\"04\"", NULL}, {"\"none\"", NULL}};
@@ -83,8 +83,8 @@ static bool convert(const struct property *from, enum edm_type to,
     abort();
 }
 
-/* Stores value under the name `to`. Fails if another property with this name
- * and another value is there. */
+/* Stores value under the name `to`. Fails if the entity has a property of this
+ * name, other than value itself, with another value. */
 static enum model_end put_at(struct entity *entity, struct arena *arena,
     const char *to, const struct property *value)
 {

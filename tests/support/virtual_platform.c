@@ -173,8 +173,8 @@ static uint64_t draw(uint64_t *generator)
     return mix(*generator);
 }
 
-/* Returns a number below limit. Not quite even for a limit near 2^64, which no
- * caller uses. */
+/* Returns a number below limit. The distribution is not uniform if limit is
+ * near 2^64, but no caller uses such a limit. */
 static uint64_t draw_below(uint64_t *generator, uint64_t limit)
 {
     return draw(generator) % limit;
@@ -336,7 +336,7 @@ static int64_t later(int64_t one_us, int64_t other_us)
     return one_us > other_us ? one_us : other_us;
 }
 
-/* Returns the time until_ms of the process's clock on the true clock. */
+/* Converts until_ms, a time on the process's clock, to the true clock. */
 static int64_t true_us(const struct process *process, int64_t until_ms)
 {
     if (until_ms > INT64_MAX / US_PER_MS / 2)

@@ -29,8 +29,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* platform_boot_id() of every process without another one (see
- * virtual_set_boot_id()) */
+/* platform_boot_id() of every process, unless virtual_set_boot_id() sets
+ * another one. */
 #define VIRTUAL_BOOT_ID "00000000-0000-4000-8000-000000000001"
 
 /* Why virtual_run() returned. */
@@ -50,7 +50,8 @@ struct virtual_options {
 
 /*
  * virtual_platform_use: begins a virtual platform in place of the platform in
- * use. A virtual platform before it is ended: its threads are given up.
+ * use. If that is a virtual platform, it is ended, and its threads never run
+ * again.
  * virtual_platform_end: goes back to the real platform.
  */
 void virtual_platform_use(const struct virtual_options *options);
@@ -60,13 +61,13 @@ void virtual_platform_end(void);
  * outside, whose clocks are the true ones: tests use it as the service. */
 int virtual_process(const char *name);
 
-/* virtual_start: starts a thread of process that is never joined. A
- * platform_start() in a thread starts a thread of the same process. */
+/* virtual_start: starts a thread in `process`. This thread is never joined. If
+ * it calls platform_start(), the new thread belongs to the same process. */
 void virtual_start(
     int process, const char *name, void (*body)(void *arg), void *arg);
 
-/* virtual_run: runs the threads until all have ended, or as enum virtual_end
- * says. Only the outside calls it. */
+/* virtual_run: runs the threads until one of the reasons in enum virtual_end
+ * ends this, and returns the reason. Only the outside calls it. */
 enum virtual_end virtual_run(void);
 
 /* virtual_self: returns the process of the running thread; 0: the outside. */

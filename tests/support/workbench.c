@@ -317,8 +317,9 @@ int workbench_tear_down(void **state)
 {
     struct workbench *bench = *state;
 
-    /* An assertion has failed in a script. Its attempt still uses the bench,
-     * and an abort here would hide the message of the assertion. */
+    /* An attempt is still running if an assertion has failed in its script. It
+     * still uses the bench, and an abort here would hide the message of the
+     * assertion. */
     if (bench->running > 0)
         return 0;
     workbench_done(bench);

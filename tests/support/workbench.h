@@ -122,8 +122,8 @@ struct workbench {
     bool down;              /* every request fails */
     const char *down_queue; /* Get Messages on this queue fails ... */
     int64_t down_queue_ms;  /* ... after this time */
-    /* between: called without the lock before the n-th request of this call is
-     * made: what another process does at this time. */
+    /* between: does what another process does at this time. Called without the
+     * lock, before the n-th request of this call is made. */
     void (*between)(struct workbench *bench, enum bench_call call, unsigned n);
 
     bench_script *script; /* NULL: each attempt succeeds */
@@ -228,8 +228,8 @@ const char *workbench_put(
 int64_t workbench_take(
     struct workbench *bench, const char *queue, struct messages *ret);
 
-/* workbench_receive: as workbench_take(), but returns the message for a lease.
- * It lives as long as taken. */
+/* workbench_receive: as workbench_take(), but returns the message in the form
+ * that a lease takes. This form lives as long as taken. */
 struct lease_message workbench_receive(
     struct workbench *bench, const char *queue, struct messages *taken);
 
@@ -277,9 +277,9 @@ size_t workbench_listed(
 enum tw_err workbench_store_run(
     struct workbench *bench, struct ledger_run *run);
 
-/* workbench_spoil_run: stores an entity in place of the run that the worker
- * cannot read as a run, as a tool without knowledge of its types might write
- * it. */
+/* workbench_spoil_run: replaces the run by an entity that the worker cannot
+ * read as a run, or inserts this entity. Its State is an Int32: a tool that
+ * does not know the types of a run might write it so. */
 void workbench_spoil_run(
     struct workbench *bench, const char *job, const char *id);
 
