@@ -147,7 +147,8 @@ static void on_failed(struct run *run, const struct run_failure *failure)
         log_run_warn(run_log(run), "%s", buf_text(&line));
     if (logged == LEDGER_FAILED_LOGGED_MAX)
         log_run_warn(run_log(run),
-            "more entities fail; the log has at most %d of a run",
+            "more entities fail; the log names at most %d of a run's failed "
+            "entities",
             LEDGER_FAILED_LOGGED_MAX);
     if (attempt_of(run)->failures)
         failures_add(attempt_of(run)->failures, failure);
@@ -864,7 +865,7 @@ static void end_lease_held(struct attempt *attempt)
     if (attempt->lease.newly_held)
         log_run_warn(&attempt->log, "is held, no failure of its own: %.*s",
             SLICE_ARG(attempt->lease.run.error));
-    log_run_debug(&attempt->log, "%s: not before %s",
+    log_run_debug(&attempt->log, "%s; next attempt not before %s",
         attempt->result->held ? "another attempt has the lease"
                               : "the run waits",
         text_from_ticks(attempt->lease.until_ticks, time));

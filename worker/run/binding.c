@@ -178,8 +178,8 @@ static char *reason_of_json(
         return mem_format(
             "it is a JSON message, and no queue in `queues` is without a job; "
             "add a queue without `job:`, then repeat the command");
-    return mem_format("queue %.*s %s, and another queue without a job would "
-                      "refuse it again (%s); repeat the command when this is "
+    return mem_format("queue %.*s %s, and a queue without a job would refuse "
+                      "the message again (%s); repeat the command when this is "
                       "corrected",
         SLICE_ARG(queue), refused->own ? "is bound to a job" : "is not served",
         why->text);

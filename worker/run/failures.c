@@ -129,8 +129,8 @@ static void write_line(struct failures *failures, const struct buf *line)
         return;
     failures->given_up = true;
     log_error(failures->object,
-        "cannot write %s: %s; failed entities are counted, the ledger and the "
-        "log have the first of them",
+        "cannot write %s: %s; failed entities are still counted, and the "
+        "ledger and the log name the first of them",
         failures->path, strerror(errno));
 }
 

@@ -25,8 +25,7 @@ static enum tw_err phase(
 {
     (void)run;
     (void)checkpoint;
-    return err_fail(
-        err, TW_INVALID, "phase %s: no ledger keeps this run", name);
+    return err_fail(err, TW_INVALID, "phase %s: this run has no ledger", name);
 }
 
 /* Returns false for every run: a local run writes no tombstones and has no use

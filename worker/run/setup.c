@@ -98,8 +98,8 @@ static const struct setting worker_table[] = {
         .fallback = "90d",
         .min = 0,
         .max = KEEP_RUNS_MAX_MS,
-        .help = "how long after their end succeeded and cancelled runs are "
-                "pruned; failed runs stay until dropped; 0: never"},
+        .help = "how long succeeded and cancelled runs are kept after their "
+                "end; failed runs stay until dropped; 0: for ever"},
     {.key = "log_level",
         .type = SETTING_CHOICE,
         .offset = RAW(log_level),
