@@ -274,11 +274,11 @@ static void end_unwritten(struct attempt *attempt, const char *what)
 }
 
 /*
- * May the run's locks be released? A late request is one without a response
- * that may still be carried out (rule A4). A run that succeeded has waited for
- * its late requests. Any other run that may have late requests keeps its locks.
- * The next run that needs such a lock then finds that its owner has ended, and
- * waits until no late request can arrive.
+ * May the run's locks be released? A late request is a request that got no
+ * response and may still be carried out (rule A4). A run that succeeded has
+ * waited for its late requests. Any other run that may have late requests keeps
+ * its locks. The next run that needs such a lock then finds that the run with
+ * the lock has ended, and waits until no late request can arrive.
  */
 static bool may_release_locks(const struct attempt *attempt)
 {
@@ -682,9 +682,9 @@ static const char *const waits[] = {
     [RUN_WAITS_FOR_ROUND] = LEDGER_WAITS_FOR_ROUND,
 };
 
-/* Returns when the waiting run resumes, on the ledger's clock. A wait on
- * another store's clock is converted, plus 1 s because Date is cut to whole
- * seconds. */
+/* Returns when the waiting run resumes, on the ledger's clock. If the kind
+ * waits for a time of another store's clock (resumes_ms), the remaining wait is
+ * added to the ledger's time, plus 1 s because Date is cut to whole seconds. */
 static int64_t resumes_at(const struct attempt *attempt)
 {
     const struct run *run = &attempt->run;
@@ -990,8 +990,8 @@ static enum run_end close_tables(struct attempt *attempt)
                                                          : RUN_OUTAGE;
 }
 
-/* Make the steps that come before the kind of a job with table_job runs. True:
- * the kind may run. False: the attempt has ended. */
+/* Make the steps that a job with table_job needs before its kind is called.
+ * True: the kind may be called. False: the attempt has ended. */
 static bool begin_table_job(struct attempt *attempt)
 {
     enum run_end end = check_open(attempt);
@@ -1068,8 +1068,8 @@ static void attempt_with_lease(
     stop_waiting(attempt);
     set_run(attempt, args);
     end = run_kind(attempt);
-    /* When the kind makes its first progress, its checkpoint notes which
-     * requests may still arrive late. */
+    /* From its first progress on, the kind's checkpoint notes which requests
+     * may still arrive late, so the crash need not be kept. */
     if (attempt->progress || end == RUN_SUCCEEDED || end == RUN_WAITING)
         attempt->lease.keeps_crash = false;
     if (end == RUN_SUCCEEDED && attempt->run.closes_job)

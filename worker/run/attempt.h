@@ -58,9 +58,10 @@ enum attempt_outcome {
                            has written nothing */
     ATTEMPT_RUN_MISSING, /* must_exist of the request is set, but the run does
                             not exist */
-    ATTEMPT_REFUSED, /* nothing was written: the id exists with other arguments,
-                        or (`outcome` TW_INVALID) the run's entity in the ledger
-                        cannot be read */
+    ATTEMPT_REFUSED,     /* the lease was not acquired: the id exists with other
+                            arguments; or the run is paused, and its definition
+                            has changed; or (`outcome` TW_INVALID) the run's
+                            entity in the ledger cannot be read or changed */
 };
 
 struct attempt_result {

@@ -69,8 +69,8 @@ bool bound_definition_changed(
 bool bound_accounts_changed(
     const struct ledger_run *run, const struct job *job, struct slice accounts);
 
-/* bound_kind_changed: is the job of another kind than the run was begun or
- * enqueued with? */
+/* bound_kind_changed: has the job another kind now than when the run was
+ * enqueued or began? */
 bool bound_kind_changed(const struct ledger_run *run, const struct job *job);
 
 /* bound_kind_sentence: compose a sentence that names the kind of the job and

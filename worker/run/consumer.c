@@ -106,8 +106,8 @@ struct consumer {
     bool stopping, reloading;
     uint64_t reports;        /* number of calls of take_report() and
                                 wake_consumer() */
-    int64_t orphan_later_ms; /* when the first of the waiting orphans that
-                                attempts have found is due */
+    int64_t orphan_later_ms; /* when the first of the orphans whose attempts
+                                were deferred is due */
     bool attempt_failed;     /* an attempt could not use the ledger, and
                                 handle_results() has not yet handled this */
     struct err attempt_err;
@@ -187,8 +187,9 @@ static void take_report(void *context, const struct task_report *report)
     if (report->result.end == ATTEMPT_DEFERRED && report->orphan)
         consumer->orphan_later_ms =
             sooner(consumer->orphan_later_ms, report->result.until_ms);
-    /* An attempt that began under a former configuration may have used another
-     * ledger than the present one. */
+    /* An attempt that began under a former configuration used the store of that
+     * configuration (host, credentials). Its outage does not show that the
+     * present store fails. */
     if (report->result.end == ATTEMPT_OUTAGE && !report->former) {
         consumer->attempt_failed = true;
         consumer->attempt_err = report->result.err;
@@ -488,7 +489,7 @@ static void take_definition(
     platform_lock(&consumer->lock);
     former = consumer->definition;
     consumer->definition = definition;
-    consumer->attempt_failed = false; /* the attempt used the former ledger */
+    consumer->attempt_failed = false; /* the attempt used the former store */
     platform_unlock(&consumer->lock);
     definition_drop(former);
     set_ceilings(consumer);
@@ -606,9 +607,8 @@ static void take_orphan(struct consumer *consumer)
     }
 }
 
-/* Call at the end of a pass. After the start, after a reload and when their
- * number changes, log the runs that no worker of this configuration can take.
- */
+/* Call at the end of a pass. Logs the runs that no worker of this configuration
+ * can take: after the start, after a reload, and when their number changes. */
 static void log_unserved(struct consumer *consumer)
 {
     const struct orphans *orphans = &consumer->orphans;
@@ -645,8 +645,8 @@ static void step_orphans(struct consumer *consumer)
     worker_threads_release(consumer->threads);
 }
 
-/* Make a pass due soon after the first waiting orphan is due, because the
- * orphan has no hidden message, so that only a pass finds its run. */
+/* Make a pass due soon after the first deferred orphan is due. An orphan has no
+ * hidden message, so only a pass finds it. */
 static void expect_orphan(struct consumer *consumer)
 {
     int64_t timeout_s = consumer->definition->setup->visibility_timeout_s;
@@ -702,8 +702,8 @@ static void search_orphans(struct consumer *consumer)
     step_orphans(consumer);
 }
 
-/* Call at the start, before any message is received. Gives runs of processes
- * that died to worker threads. */
+/* Call at the start, before any message is received. Assigns the runs of dead
+ * processes to worker threads. */
 static void take_from_the_dead(struct consumer *consumer)
 {
     do
@@ -992,7 +992,7 @@ static int64_t next_due_ms(struct consumer *consumer)
 }
 
 /* Wait until the next step is due, a report has come, a stop or a reload was
- * asked, or the watchdog must be notified. */
+ * asked for, or the watchdog must be notified. */
 static void wait_for_work(struct consumer *consumer, uint64_t seen)
 {
     int64_t due_ms = next_due_ms(consumer);

@@ -74,9 +74,9 @@ struct consumer *consumer_new(const struct consumer_options *options);
 void consumer_free(struct consumer *consumer);
 
 /*
- * consumer_run: serve until stopped, or (drain) until every served queue holds
- * no message, visible or hidden, and no worker thread is busy. A drain logs the
- * names of the runs that it does not wait for (drain.h).
+ * consumer_run: serve until stopped. A drain also ends when no worker thread is
+ * busy and every served queue is empty, except for hidden messages of runs that
+ * it does not wait for (drain.h). The log names these runs.
  *
  * TW_OK         stopped or drained; ret has the counts of the runs.
  * TW_REFUSED    at the start, the store refuses the credentials; see err.

@@ -112,9 +112,9 @@ static enum tw_err put_message(struct store *store, const struct order *order,
 
 /*
  * Get the service's clock from the response to a read of a missing entity.
- * Without a response the function fails. It does not use this machine's clock:
- * if RequestedAt were too early, a cascade would take the parent for one that
- * was created after the request, and would skip it.
+ * Without a response the function fails: this machine's clock cannot be used
+ * instead, because it may be slow. Then RequestedAt would be too early, and a
+ * cascade would skip the parent as if it had been created after the request.
  */
 static enum tw_err service_now(
     struct store *store, int64_t *ret_ticks, struct err *err)
@@ -172,9 +172,9 @@ struct entering {
 };
 
 /* Insert the run. If the run exists, check that it has the same arguments, has
- * not ended, and is executed: a message does not continue a paused run. Note
- * until when the message of this request is hidden. Let the run accept deletes
- * if this request asks for that. */
+ * not ended, and is neither being cancelled nor paused: a message does not
+ * continue a paused run. Note until when the message of this request is hidden.
+ * Let the run accept deletes if this request asks for that. */
 static enum tw_err apply_entry(
     struct ledger_run *run, int64_t now_ticks, void *context, struct err *err)
 {
@@ -401,11 +401,11 @@ struct asking {
                      stored in the ledger, and the owner makes the change */
     bool now;     /* control_finish(): end after one more round */
     bool at_once; /* control_stop(): pause also within a load */
-    bool without_owner;  /* set by change: no owner is alive, so that the next
-                            owner is asked */
+    bool without_owner;  /* set by change: no owner is alive, so the request is
+                            for the next owner */
     struct store *store; /* the ledger's store */
-    bool unchanged; /* set by change, with TW_CONFLICT: the run was as requested
-                       before */
+    bool unchanged; /* set by change, with TW_CONFLICT: the run is already as
+                       requested */
     const struct definition *definition; /* definition that `change` uses; NULL:
                                             `change` needs none */
     bool unserved;                       /* no queue serves the run */
@@ -416,9 +416,9 @@ struct asking {
     bool moved;        /* set by change: the run has another queue now */
     int64_t delay_s;   /* set by change: time for which the run's message is
                           hidden */
-    struct slice args_json; /* control_retry(): the arguments of a refused
-                               message that becomes the run of its entity;
-                               empty: the run has its own */
+    struct slice args_json; /* control_retry(): arguments for a refused
+                               message's entity, which becomes the run; empty:
+                               the run has arguments already */
 };
 
 /* Is the run `queued`, without a request to cancel it? Then an earlier `resume`
@@ -558,8 +558,9 @@ static enum tw_err put_aside(struct ledger_run *run, enum ledger_state to,
 }
 
 /* Must an attempt complete a load of the run, before the run is cancelled or
- * paused? Call only if no lease of an owner is valid. A worker that acquires
- * the run afterwards changes its ETag, and then the change is decided again. */
+ * paused? Call only if no lease of an owner is valid. If a worker acquires the
+ * run afterwards, the ETag of the run changes. Then the write of this command
+ * fails, and the command decides again. */
 static enum tw_err find_open_load(struct asking *asking,
     const struct ledger_run *run, bool *ret, struct err *err)
 {
@@ -595,7 +596,7 @@ static enum tw_err ask_next_owner(struct asking *asking, struct ledger_run *run,
 
 /* Was the run asked to cancel before, and has it been held, or waited for its
  * turn, for a long time? Such a run cannot complete its load, because its
- * attempts end before they reach it. */
+ * attempts end before they reach the load. */
 static bool is_stuck(const struct ledger_run *run, int64_t now_ticks)
 {
     return run->state == LEDGER_WAITING &&
@@ -848,9 +849,9 @@ static enum tw_err check_job(
     return TW_CONFLICT;
 }
 
-/* Find the queue that serves the run's job, if the run's own queue is not
- * served any more, so that no worker receives the run's message. NULL: the
- * run's own queue is served, or no queue serves the job. */
+/* If the run's own queue is not served any more, no worker receives the run's
+ * message: find the queue that serves the run's job. NULL: the run's own queue
+ * is served, or no queue serves the job. */
 static const struct setup_queue *queue_instead(
     const struct definition *definition, const struct ledger_run *run)
 {
@@ -1149,8 +1150,8 @@ static bool is_unreadable(const struct ledger_run *run)
     return run->args.len == 0;
 }
 
-/* Accept a changed definition of the run's job, if an operator retries this one
- * run. */
+/* If the definition of the run's job has changed, accept the definition if
+ * asking->accept is set; otherwise fail with TW_CONFLICT. */
 static enum tw_err accept_change(
     struct asking *asking, struct ledger_run *run, struct err *err)
 {
@@ -1304,10 +1305,10 @@ static enum tw_err put_back(struct store *store,
 }
 
 /*
- * Is copy, the body of a poison copy, an argument that queue, bound to the
- * entity's job, reads now? Then the entity itself becomes the run, as if the
- * message had not been refused: RequestedAt stays, which the body cannot tell,
- * and a repeated `retry` makes no second run.
+ * Is queue bound to the entity's job, and is copy, the body of a poison copy, a
+ * valid argument on this queue now? Then the entity itself becomes the run, as
+ * if the message had not been refused. So the run keeps RequestedAt, which is
+ * not in the body, and a repeated `retry` makes no second run.
  */
 static bool is_argument(const struct definition *definition,
     const struct setup_queue *queue, const struct ledger_run *run,

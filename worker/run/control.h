@@ -127,9 +127,11 @@ struct control_resumed {
  *
  * TW_NOT_FOUND  ret->unserved false: there is no such run. ret->unserved true:
  *               the run's job is not configured, or no queue serves it. If only
- *               the queue is missing, `run JOB --id ID` can continue the run:
- * so that it does, a run that was held or refused for its changed definition
- * accepts it (ret->accepts), and keeps its state. Nothing else is changed.
+ *               the queue is missing, `run JOB --id ID` can continue the run.
+ *               So that this command can, a run that was held or refused
+ *               because its definition had changed accepts the changed
+ *               definition (ret->accepts), and keeps its state. Nothing else is
+ *               changed.
  * TW_CONFLICT   the run has ended or is being cancelled; or its queue is
  *               served, and the run waits for something else than its
  *               definition; or its job has another kind now.
@@ -178,8 +180,8 @@ struct control_retried {
  * two steps are repeated.
  *
  * If an environment variable of the job is not set here, it is not known
- * whether the definition has changed, and nothing is accepted: the next attempt
- * holds the run if it has.
+ * whether the definition has changed, and nothing is accepted. If the
+ * definition has changed, the next attempt holds the run.
  *
  * TW_CONFLICT   the run is neither failed nor poisoned; or accept is false and
  *               the definition has changed (ret->changed is then true).

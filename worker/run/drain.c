@@ -29,7 +29,8 @@ static bool is_left(const struct ledger_run *run)
 }
 
 /* Has the run lost its message? A command may have been killed after it had
- * stored the run and before it put the message. The command `run` puts none. */
+ * stored the run and before it put the message. A run that the command `run`
+ * began has no queue, and needs no message. */
 static bool lacks_message(const struct search *search,
     const struct ledger_run *run, int64_t now_ticks)
 {
@@ -61,7 +62,9 @@ static void add_name(struct search *search, const struct ledger_run *run,
     search->left++;
 }
 
-/* Skip a run that was deleted or cannot be read, because no worker runs it. */
+/* Read the run that the walk has found, and note whether the drain waits for
+ * it. A run that was deleted or cannot be read is skipped, because no worker
+ * executes it. */
 static enum walk_step read_run(struct search *search, struct err *err)
 {
     struct retry_call call =

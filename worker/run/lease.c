@@ -20,15 +20,15 @@
 #include "worker/store/retry.h"
 
 /* If max_attempts attempts without progress have crashed in a row, the next
- * attempt waits until the last lease has expired and this many visibility
- * timeouts longer. */
+ * attempt waits until the last lease has expired, and then for this many
+ * visibility timeouts. */
 #define CRASHED_SPACING 10
 /* Meanwhile the run is read again at this interval, in case an operator asks
  * for `pause` or `cancel`. */
 #define CRASHED_READ_TICKS (5 * TICKS_PER_S)
 #define HIDE_MAX_S INT64_C(604800)
 /* Errors of Date: Date is cut to whole seconds, and the clocks of the service's
- * servers differ by 2 s. */
+ * servers differ by up to 2 s. */
 #define DATE_TICKS TICKS_PER_S
 #define DIFFER_TICKS (2 * TICKS_PER_S)
 /* Before a retry, a held run waits for as long as it has been held so far,
@@ -470,8 +470,9 @@ static enum tw_err become_owner(
     if (wish->message)
         run->queue = ledger_text(run, slice_of(wish->message->queue));
     set_worker(run);
-    /* A run that only obeys Control does no work under a definition that no
-     * operator has accepted. */
+    /* If Control is set, the attempt may only complete a load. So the run is
+     * not bound to the present definition, which perhaps no operator has
+     * accepted. */
     lease->only_load = run->control.len > 0;
     if (run->ending.len == 0 && !lease->only_load)
         set_definition(lease, run, wish);
@@ -509,13 +510,13 @@ static int64_t held_until(const struct lease *lease,
 
 /*
  * Returns when the message of a run that may not be acquired is to become
- * visible again. While the owner lives, the message may be a second message of
- * the run, which is deleted only after the run's end. So the message is hidden
- * for as long as the run has taken so far. If the run takes a second, its
- * second message is then deleted after a few seconds, not only after a whole
- * lease. If a crashed run waits for CRASHED_SPACING, its message becomes
- * visible every CRASHED_READ_TICKS, so that a worker sees a `pause` or `cancel`
- * in Control.
+ * visible again. While the owner lives, the message may be an additional
+ * message of the run, which is deleted only after the run's end. So the message
+ * is hidden for as long as the run has taken so far. Then the additional
+ * message of a run that takes 1 s is deleted after a few seconds, not only
+ * after a whole lease. If a crashed run waits for CRASHED_SPACING, its message
+ * becomes visible every CRASHED_READ_TICKS, so that a worker sees a `pause` or
+ * `cancel` in Control.
  */
 static int64_t visible_at(const struct lease *lease,
     const struct lease_request *wish, const struct ledger_run *run)
@@ -618,9 +619,9 @@ static enum tw_err apply_control(
     return TW_OK;
 }
 
-/* Hold the run until an operator restores the definition, or accepts the one
- * that this attempt met. A paused run, which the `run` command wants to
- * acquire, stays paused. */
+/* Hold the run until an operator restores the definition, or accepts the
+ * definition that the job has now. A paused run, which the `run` command wants
+ * to acquire, stays paused. */
 static enum tw_err hold_for_definition(struct taking *taking,
     struct ledger_run *run, int64_t now_ticks, const struct err *why,
     struct err *err)
@@ -935,8 +936,8 @@ static enum tw_err apply_end(
         run->control = (struct slice){0};
     else if (run->state == LEDGER_PAUSED) /* workers acquire no paused run */
         outcome = ledger_move(run, LEDGER_QUEUED, err);
-    /* A cancel or pause asked since the last renewal decides the state of an
-     * open run. */
+    /* A cancel or pause that was asked for since the last renewal decides the
+     * state of an open run. */
     if (!ledger_state_ended(run->state) && !lease->load_open &&
         lease->asked != LEASE_ASKED_NOTHING) {
         run->resumes_ticks = 0;

@@ -70,10 +70,11 @@ struct lease_request {
     bool resumes_paused; /* a paused run may be acquired: set by the `run`
                             command, not by workers */
     bool accept_deletes; /* true: the run accepts deletes, even if the ledger
-                            says that it does not. Exception: AcceptedAt is not
-                            earlier than `message`, because an attempt has
-                            already acted on the message, or the message is out
-                            of date. false: as the ledger says */
+                            says that it does not. This has no effect if
+                            AcceptedAt is not earlier than the InsertionTime of
+                            `message`: then an attempt has already acted on the
+                            message, or the message is out of date. false: as
+                            the ledger says */
     int64_t visibility_timeout_s, max_attempts;
     struct lock_file *lock_file; /* lock file of this process; NULL: none */
 };
@@ -99,9 +100,8 @@ struct lease {
     int64_t message_sent_ms; /* when the request that hid the message was sent:
                                 the Get, or a renewal by poison.c */
 
-    struct ledger_run stored;        /* Marked L (see above), as are all fields
-                                        below: the run as last stored, with
-                                        ETags */
+    /* Marked L (see above): all fields below. */
+    struct ledger_run stored;        /* the run as last stored, with ETags */
     struct ledger_run run;           /* the run as the next write stores it */
     char owner[LOCK_FILE_OWNER_MAX]; /* the Owner that this lease wrote */
     int64_t deadline_ms;         /* end of the lease, on platform_boot_ms() */
@@ -155,8 +155,9 @@ enum lease_outcome {
     LEASE_RUN_PAUSED, /* the run is paused: delete the message, because `resume`
                          puts a new one */
     LEASE_RUN_MISSING, /* must_exist is set, but the run does not exist */
-    LEASE_REFUSED, /* the id exists with other arguments, or the run's entity in
-                      the ledger cannot be read or changed */
+    LEASE_REFUSED, /* the id exists with other arguments; or the run is paused,
+                      and its definition has changed; or the run's entity in the
+                      ledger cannot be read or changed */
     LEASE_OUTAGE,  /* the store cannot be used; err has the cause */
 };
 
@@ -200,9 +201,9 @@ enum tw_err lease_renew_message(struct lease *lease, struct err *err);
 /*
  * lease_write_run: store lease->run with a new LeaseUntil. LEASE_VALID: stored,
  * the deadline has moved, and lease->asked and lease->run.finish have what
- * people asked of the owner since the last write. LEASE_UNKNOWN: not stored, or
- * the outcome is indeterminate; err has the cause. *ret_last: the last request
- * of the write; NULL: not wanted.
+ * operators asked of the owner since the last write. LEASE_UNKNOWN: not stored,
+ * or the outcome is indeterminate; err has the cause. *ret_last: the last
+ * request of the write; NULL: not wanted.
  */
 enum lease_status lease_write_run(
     struct lease *lease, struct exchange *ret_last, struct err *err);

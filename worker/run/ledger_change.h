@@ -97,9 +97,10 @@ TW_MUST_USE enum tw_err ledger_remove(struct store *store,
 #define LEDGER_CLOSED "!closed"
 
 /* ledger_closed_key: return the RowKey (in arena) of the row that says that a
- * `finish` has ended a run of the job. It stays when the job is opened again,
- * because the tables that the run has closed stay closed, and when the run is
- * deleted. An id may be used again then, so the key has RequestedAt too. */
+ * `finish` has ended a run of the job. The row stays when the job is opened
+ * again, because the tables that the run has closed stay closed. It also stays
+ * when the run is deleted: then the run's id may be used again, so the key has
+ * RequestedAt too. */
 struct slice ledger_closed_key(
     struct slice id, int64_t requested_ticks, struct arena *arena);
 

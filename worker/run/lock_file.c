@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Lock files. A lock of flock(2) belongs to the open file, not to the process,
- * so closing another descriptor does not release it; O_CLOEXEC keeps it from
- * child programs. The owner's lock is exclusive. A process that tests whether
- * the owner has died tries a shared lock, so that two processes that test at
- * once do not take each other for the owner.
+ * so closing another descriptor of the file does not release the lock. Because
+ * of O_CLOEXEC, child programs do not keep the file open. The owner's lock is
+ * exclusive. A process that tests whether the owner has died tries a shared
+ * lock, so that two processes that test at once do not take each other for the
+ * owner.
  */
 #include "worker/run/lock_file.h"
 

@@ -28,9 +28,11 @@
  * this time. A Date has whole seconds, and the Dates of two servers differ by
  * up to 2 s. */
 #define LATE_TICKS (STORE_LATE_REQUEST_MS * TICKS_PER_MS + 3 * TICKS_PER_S)
-/* The property Run of a lock that its run has left. No run has this id. */
+/* The property Run of a lock that its run has given up (add_left()). No run has
+ * this id. */
 #define NO_RUN "!left"
-/* Keys of one table: that of the store, and that of its AccountName. */
+/* Maximum number of keys of one table: one with the store's identity, and one
+ * with its AccountName. */
 #define TABLE_KEYS 2
 
 /* A row of the lock table: a lock, or a want, which says that a run waits for
@@ -56,8 +58,7 @@ struct need {
 /* A stored `closed!` row. */
 struct closed {
     struct slice row_key, etag, job, id;
-    struct slice end; /* RowKey of the row that the end of the run has written
-                       */
+    struct slice end; /* property End: see locks.h */
 };
 
 struct locking {
@@ -567,10 +568,11 @@ static bool is_needed(const struct locking *l, const struct row *row)
     return false;
 }
 
-/* Add writes that leave the run's locks of tables that its job had under a
- * former definition. The next run that needs such a lock finds that its Run
- * does not exist, and so knows that requests of the former run may still
- * arrive. If the locks were deleted, the next run would not know this. */
+/* Add writes that give up the locks of tables that the run's job used only
+ * under a former definition: their Run becomes NO_RUN. The next run that needs
+ * such a lock finds no run with this id, and so knows that requests of the
+ * former run may still arrive. If the locks were deleted, the next run would
+ * not know this. */
 static size_t add_left(
     struct locking *l, struct operation *operations, size_t count)
 {
@@ -594,8 +596,8 @@ static bool may_be_late(const struct locking *l, int64_t taken_over_ticks)
     return taken_over_ticks > 0 && taken_over_ticks + LATE_TICKS > l->now_ticks;
 }
 
-/* Add deletes of the run's wants and, if locks_too is true, of its locks,
- * except locks for which may_be_late() is true, because not every kind of job
+/* Add deletes of the run's wants and, if locks_too is true, of its locks. A
+ * lock for which may_be_late() is true is kept, because not every kind of job
  * waits for late requests. */
 static size_t add_deletes(struct locking *l, struct operation *operations,
     size_t count, bool locks_too)
@@ -614,10 +616,11 @@ static size_t add_deletes(struct locking *l, struct operation *operations,
     return count;
 }
 
-/* Insert the locks, delete the wants and leave what is not needed any more, in
- * one batch. Locks that the run has already are written again. Another run may
- * have read this run as ended, before a `retry`, and may be about to replace
- * these locks. The new ETags make its batch fail. */
+/* Insert the locks, delete the wants and give up the locks that are not needed
+ * any more (add_left()), in one batch. Locks that the run has already are
+ * written again. Another run may have read this run as ended, before a `retry`,
+ * and may be about to replace these locks. The new ETags make that batch
+ * fail. */
 static enum tw_err take_all(struct locking *l)
 {
     struct operation *operations =
@@ -727,7 +730,8 @@ static bool took_over(const struct locking *l)
     return false;
 }
 
-/* Has `finish` closed the tables, of which all locks are taken now? */
+/* Call when all locks are taken. Has `finish` closed the copy between the job's
+ * tables? */
 static enum locks_outcome check_tables(struct locking *l)
 {
     enum tw_err outcome = read_rows(l, l->request->store, l->request->deadline);
@@ -854,7 +858,8 @@ static enum tw_err add_open(struct locking *l, const struct need *need,
     return TW_OK;
 }
 
-/* Read the rows, and send what `add` makes of them, in one batch. */
+/* Read the rows, let `add` compose operations for them, and send these
+ * operations in one batch. */
 static enum tw_err change_closed(const struct locks_request *request,
     enum tw_err (*add)(struct locking *l, struct closing *closing),
     struct err *err)

@@ -16,9 +16,11 @@
  *                                 `finish` has closed the copy of the first
  *                                 table to the second (rule A5): no job copies
  *                                 between them, not even a job with another
- *                                 name. Counts only if Job has the row with the
- *                                 RowKey End, which the end of this Run has
- *                                 written. Properties: Job, Run, End, Format
+ *                                 name. Properties: Job, Run, End, Format. End
+ *                                 is the RowKey of a row that the write that
+ *                                 ends Run also inserts, in the partition of
+ *                                 Job. Without that row `closed!` does not
+ *                                 count
  *
  * A lock that a newer version wrote, or without Job or Run, is never free.
  *
@@ -46,7 +48,7 @@
  * (The order is total: RequestedAt, then job and id.)
  *
  * A run has locks of former tables if the definition of its job was changed,
- * and an operator has accepted the change. It leaves the locks that it no
+ * and an operator has accepted the change. It gives up the locks that it no
  * longer needs: their Run becomes an id that no run has. One deadlock remains:
  * two runs keep the lock of one table each, and both jobs were changed to use
  * both tables. These runs wait for each other until an operator cancels one of
@@ -109,10 +111,9 @@ enum locks_outcome {
                       cause */
 };
 
-/* locks_take: take all locks of the run. *ret_taken_over: true if one of the
- * locks was that of an ended run, and was taken so recently, by this attempt or
- * an earlier one, that the last requests of the ended run may still arrive
- * (rule A4). */
+/* locks_take: take all locks of the run. *ret_taken_over: true if requests of
+ * an ended run may still arrive (rule A4), because this attempt or an earlier
+ * one has recently taken over a lock that the ended run had not released. */
 enum locks_outcome locks_take(
     const struct locks_request *request, bool *ret_taken_over, struct err *err);
 
@@ -127,8 +128,8 @@ void locks_release(struct store *store, const struct deadline *deadline,
 
 /* locks_close: write that the run closes the copy from the job's source table
  * to each of its destinations. Call before the write that ends the run and
- * closes its job. A table that is source and destination, of an index, is not
- * closed, because one table may have several indexes. */
+ * closes its job. If one table is both source and destination (an index),
+ * nothing is closed, because one table may have several indexes. */
 TW_MUST_USE enum tw_err locks_close(
     const struct locks_request *request, struct err *err);
 

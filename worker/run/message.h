@@ -14,8 +14,9 @@
  * base64 if the queue's `encoding` says so. The exception is a JSON message
  * whose run is in the ledger, because tableward has put the message, or because
  * it came while the queue had no job. Such a message is a wake-up message of
- * that run. So is, on a queue without a bound job, an argument whose run is in
- * the ledger, because the message came while the queue was bound.
+ * that run. On a queue without a bound job an argument is a wake-up message
+ * too, if its run is in the ledger. Such a message came while the queue was
+ * bound.
  */
 #ifndef TW_RUN_MESSAGE_H
 #define TW_RUN_MESSAGE_H
@@ -70,10 +71,10 @@ TW_MUST_USE enum tw_err message_read(const struct setup_queue *queue,
     struct request *ret, struct err *err);
 
 /*
- * message_read_as_bound: read a body that message_read() refused on a queue
- * without a bound job as a message of a queue that is bound to job: set
- * wake_up_job and wake_up_args_json. Texts live in arena. False: job does not
- * have one argument, or does not accept this one.
+ * message_read_as_bound: call for a body that message_read() refused on a queue
+ * without a bound job. Reads the body as on a queue that is bound to job, and
+ * sets wake_up_job and wake_up_args_json. Texts live in arena. False: job does
+ * not have exactly one argument, or does not accept this one.
  */
 bool message_read_as_bound(const struct job *job, bool base64,
     struct slice body, struct arena *arena, struct request *ret);
@@ -127,10 +128,10 @@ void message_compose(struct slice job, struct slice args_json, struct slice id,
 
 /*
  * message_retell: write to `to`, which must be empty, the body of a new message
- * that repeats the request in body. If the body is a JSON object, plain or
- * base64, with a "job": without an id it gets `id` (unless that is empty), and
- * without a time it gets at_ticks (unless that is 0). Any other body, and one
- * that would become too long for a queue, is copied unchanged.
+ * that repeats the request in body. If body is a JSON object, plain or base64,
+ * with a "job", the new body also gets the id and the time if body lacks them:
+ * `id` (unless empty) and at_ticks (unless 0). Any other body, and one that
+ * would become too long for a queue, is copied unchanged.
  */
 void message_retell(
     struct slice body, struct slice id, int64_t at_ticks, struct buf *to);

@@ -16,7 +16,8 @@
 
 struct outage {
     bool lasts;
-    /* Boot clock: begin, last backoff, next try, next log line. */
+    /* Begin, length of the last backoff, next try, next log line. The times are
+     * of the boot clock. */
     int64_t since_ms, wait_ms, until_ms, repeat_ms;
     struct err cause; /* error of the last failed try */
 };

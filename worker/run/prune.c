@@ -15,10 +15,10 @@
  * which the run's message must be visible. The run's message may still be in
  * the queue, because perhaps no worker has served the queue since then. */
 #define UNSERVED_MAX (30 * 24 * 3600 * TICKS_PER_S)
-/* If an ended run has left a message, the message becomes visible soon after
- * the end: after the visibility timeout, which is usually minutes at most. From
- * then on it is among the first messages of its queue, or all first messages
- * were put before it became visible. */
+/* Upper bound of the time from the end of a run until a message that the run
+ * has left is visible. (The real time is the visibility timeout, usually
+ * minutes at most.) From then on the message is among the first messages of its
+ * queue, or all first messages were put before it became visible. */
 #define FRONT_MAX (3600 * TICKS_PER_S)
 
 void prune_init(struct prune *prune)
@@ -231,8 +231,9 @@ static enum tw_err prune_row(struct prune *prune, struct exchange *exchange)
     return outcome;
 }
 
-/* Delete the run of the row and the row. A run that another process changes at
- * the same time, or that cannot be read, is left for the next pass. */
+/* Delete the row and its run, unless prune_run() keeps them. A run that another
+ * process changes at the same time, or that cannot be read, is left for the
+ * next pass. */
 static enum walk_step take_row(struct prune *prune, struct err *err)
 {
     const struct entity *row = prune->walk.row;

@@ -21,8 +21,8 @@
 TW_MUST_USE enum tw_err queue_ensure(struct store *store, const char *queue,
     struct retry_call *call, bool waits_for_deletion);
 
-/* queue_put: like store_queue_put(), but put a text that cannot be sent as XML,
- * because of a character such as U+FFFF, as base64. Only for a text whose
+/* queue_put: like store_queue_put(), but if the text cannot be sent as XML (for
+ * example, because it has U+FFFF), its base64 is put. Only for a text whose
  * readers take both forms. exchange: the caller begins it; afterwards it holds
  * the last request and its response. */
 TW_MUST_USE enum tw_err queue_put(struct store *store,

@@ -54,13 +54,12 @@ struct schedule {
 struct renewal {
     struct renewer *renewer;
     struct lease *lease;
-    struct run *run; /* the run in the form that the code of its job's kind
-                      * uses; the counts of this form are atomic */
+    struct run *run; /* the run as the kind sees it; its counts are atomic */
     struct pool_client *request_pool;
     int64_t base_transactions; /* Transactions of earlier attempts */
     int32_t base_throttled;    /* throttled requests of earlier attempts */
 
-    /* Guarded by renewer->lock, as all below. */
+    /* renewer->lock guards all fields below. */
     struct renewal *next;
     struct schedule parts[PARTS];
     struct platform_cond changed; /* wakes the attempt's thread */
@@ -472,7 +471,7 @@ static struct renewal *next_renewal(
 }
 
 /* Call with the lock held. Wake each part's watcher if the part is due before
- * its wait ends. */
+ * the watcher's wait ends. */
 static void wake_watchers(const struct renewal *renewal)
 {
     struct renewer *renewer = renewal->renewer;

@@ -6,15 +6,16 @@
  * (checkpoint, progress, phase, failed entities, notes), and each write of the
  * ledger stores the newest values.
  *
- * The renewer writes the ledger at a third of the visibility timeout, and at
- * least every 5 s. So `status` shows the progress of the run, a crash repeats
- * at most 5 s of work, and the owner sees what people asked (Control, Finish).
- * If responses are slow the renewer writes earlier, so that between two
- * renewals the deadline always leaves time for the run's own requests.
+ * The renewer writes the ledger whenever a third of the visibility timeout has
+ * passed, and at least every 5 s. So `status` shows the progress of the run, at
+ * most 5 s of work are repeated after a crash, and the owner sees what
+ * operators ask for (Control, Finish). If responses are slow the renewer writes
+ * earlier, so that between two renewals the deadline always leaves time for the
+ * run's own requests.
  *
- * A separate thread renews the message at a third of the visibility timeout, so
- * that a queue service that does not respond delays no lease. A message renewal
- * that fails has no effect on the attempt.
+ * A separate thread renews the message at the same interval of a third of the
+ * visibility timeout, so that a queue service that does not respond delays no
+ * lease. A message renewal that fails has no effect on the attempt.
  */
 #ifndef TW_RUN_RENEWER_H
 #define TW_RUN_RENEWER_H

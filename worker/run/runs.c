@@ -435,8 +435,8 @@ static enum tw_err get_run(void *context, struct exchange *exchange)
         finding->id, finding->run);
 }
 
-/* Add the run of job that has the id that is searched for. TW_OK also if the
- * job has no such run. */
+/* Add the run of job with the id finding->id. TW_OK also if the job has no such
+ * run. */
 static enum tw_err find_in(void *context, struct slice job, struct err *err)
 {
     struct finding *finding = context;

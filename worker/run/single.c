@@ -261,9 +261,9 @@ static enum tw_err create_ledger(struct store *store, struct err *err)
     return ledger_ensure(store, &deadline, RETRY_UNANSWERED_MS, err);
 }
 
-/* Make attempts until the run ends or stops. Deletes are accepted once, for the
- * next round: after the first attempt that acquired the run, the ledger has the
- * acceptance, until a round is complete. */
+/* Make attempts until the run ends or stops. Deletes are accepted for one round
+ * only: the first attempt that acquires the run stores the acceptance in the
+ * ledger, so the later attempts do not accept deletes once more. */
 static enum tw_err attempts(struct single *single, struct lease_request *wish,
     struct single_result *ret, struct err *err)
 {

@@ -65,9 +65,10 @@ void single_free(struct single *single);
 
 /*
  * single_run: execute the run. TW_OK: ret says how the run ended. TW_CONFLICT:
- * the ledger has a run with this id and other arguments. TW_INVALID: no store
- * is configured for the ledger. Only before the first attempt: TW_REFUSED, if
- * the store refuses the credentials; TW_BUSY, if it cannot be reached.
+ * the ledger has a run with this id and other arguments; or the run is paused,
+ * and its definition has changed. TW_INVALID: no store is configured for the
+ * ledger. Only before the first attempt: TW_REFUSED, if the store refuses the
+ * credentials; TW_BUSY, if it cannot be reached.
  */
 TW_MUST_USE enum tw_err single_run(
     struct single *single, struct single_result *ret, struct err *err);

@@ -12,8 +12,9 @@
 #include "worker/run/poison.h"
 #include "worker/store/retry.h"
 
-/* How long a message is hidden that cannot be moved to the poison queue at its
- * first delivery, or whose run is held although ResumesAt has passed. */
+/* How long a message is hidden if, at its first delivery, it cannot be moved to
+ * the poison queue. Also how long it is hidden if the job of its run is not
+ * configured here, but an owner of another configuration executes the run. */
 #define HELD_MIN_MS 5000
 
 struct doing {
@@ -223,7 +224,7 @@ static void hold_message(const struct doing *doing,
 /*
  * Handle a message for a job that is not configured. If the ledger has an open
  * run for the message, the job was removed: hold the run and hide the message.
- * False: the run does not exist, has ended, or cannot be read.
+ * False: the ledger has no such open run, or the run's entity cannot be read.
  */
 static bool hold_unknown(const struct doing *doing,
     const struct lease_message *message, const struct request *request,
