@@ -61,9 +61,9 @@ struct settings_section {
     }
 
 /* settings_describe: add a text that says which values are valid, such as "a
- * whole number, 1 to 256; default: 16". For a list, a map or a template, whose
- * values setting->help describes, only the default or "required" is added, if
- * there is one. */
+ * whole number, from 1 to 256; default: 16". For a list, a map or a template,
+ * whose values setting->help describes, only the default or "required" is
+ * added, if there is one. */
 void settings_describe(const struct setting *setting, struct buf *to);
 
 /*

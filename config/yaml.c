@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads a YAML file into a tree. It uses libyaml's events rather than its
- * documents, because events have positions, and an alias is one event, so that
- * an alias bomb is refused before it is expanded.
+ * Reads a YAML file into a tree. It uses libyaml's events and not its
+ * documents, for two reasons: events have positions; and an alias is one
+ * event, so an alias bomb is refused before it is expanded.
  */
 #include "config/yaml.h"
 

@@ -569,8 +569,8 @@ static enum tw_err check_names(
 /* The annotations of an object. The last value of each name replaces earlier
  * ones. */
 struct annotations {
-    struct slice prefix; /* prefix of annotation names; at NULL: no name is an
-                            annotation */
+    struct slice prefix; /* prefix of annotation names; if its `at` is NULL, no
+                            name is an annotation */
     size_t places[JSON_MAX_ANNOTATIONS];
     size_t count;
 };

@@ -98,8 +98,8 @@ struct slice json_member_text(
     const struct json_member *member, struct arena *arena);
 
 /* json_has_lone_surrogate: does raw, the text of a JSON string, escape half a
- * surrogate pair? In the decoded text U+FFFD replaces that half, so the decoded
- * text is another one. */
+ * surrogate pair? Decoding replaces that half by U+FFFD, so the decoded text
+ * differs from the original. */
 bool json_has_lone_surrogate(struct slice raw);
 
 /* json_unquote: decode raw, the text of a value. False: raw is not exactly one

@@ -214,8 +214,8 @@ static void add_json_line(struct buf *line, const struct said *said)
 }
 
 /* Write the line with one write(2). If a full pipe takes only a part of the
- * line, the rest is lost, because it could land between lines of other
- * processes if it were written later. */
+ * line, the rest is dropped: if it were written later, it could land between
+ * lines of other processes. */
 static void write_line(struct slice line)
 {
     ssize_t wrote;

@@ -20,11 +20,11 @@
 #define ARENAS 1
 
 /*
- * The block size from which malloc uses mmap, and the free memory at the end of
- * the heap from which it is returned to the system. Pages and batches of some
- * 100 KiB are allocated and freed for each request. With lower limits, each
- * request would cause page faults for its memory again, which took a third of
- * the CPU time of an upgrade.
+ * malloc uses mmap for blocks of at least MAPPED_BYTES, and returns the free
+ * memory at the end of the heap to the system when it exceeds TRIM_BYTES.
+ * Pages and batches of some 100 KiB are allocated and freed for each request.
+ * With lower limits, each request would cause page faults for its memory
+ * again, which took a third of the CPU time of an upgrade.
  */
 #define MAPPED_BYTES (1024 * 1024)
 #define TRIM_BYTES (2 * 1024 * 1024)

@@ -8,9 +8,9 @@
  *
  * If MEM_HAS_LIBRARIES is defined, allocations of all libraries fail the same
  * way, because the program defines malloc and its family itself, in place of
- * the C library's. MEM_HAS_LIBRARIES is defined with glibc, except for
- * sanitizers, which have a malloc of their own, and for a static program, whose
- * C library needs its own malloc. A static program must be built with
+ * the C library's. MEM_HAS_LIBRARIES is defined with glibc, except in a build
+ * with a sanitizer, which has its own malloc, and in a static program, whose C
+ * library needs its own malloc. A static program must be built with
  * -DMEM_OURS_ALONE. Without MEM_HAS_LIBRARIES, modules call mem_exhausted()
  * when their library reports a failed allocation.
  */

@@ -65,7 +65,8 @@ const char *platform_boot_id(void);
  * durations. */
 int64_t platform_boot_ms(void);
 
-/* platform_wall_ticks: UTC now in ticks: 100 ns since 0001-01-01. May step. */
+/* platform_wall_ticks: UTC now, in ticks of 100 ns since 0001-01-01. May step.
+ */
 int64_t platform_wall_ticks(void);
 
 /* platform_random: len unpredictable bytes. */

@@ -11,12 +11,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Milliseconds after the signal at which requests that began before the signal
- * are cut off. */
+/* Milliseconds from the signal until requests that began before the signal are
+ * cut off. */
 #define STOP_CUT_MS 1500
-/* Milliseconds after which requests that began after the signal are cut off. */
+/* Milliseconds from the signal until requests that began after the signal are
+ * cut off. */
 #define STOP_LAST_MS 3500
-/* Milliseconds after which the process ends in any case. */
+/* Milliseconds from the signal until the process ends in any case. */
 #define STOP_END_MS 4500
 
 /* stop_ask: record the signal. The first call calls the hooks; later calls have

@@ -98,9 +98,9 @@ void text_visible(struct buf *to, struct slice text);
 
 /*
  * text_cut: return the longest prefix of text that has at most max_bytes bytes
- * and ends at a character boundary. Texts are only cut by this function,
- * because a store refuses half a character, and import cannot read a file that
- * contains one.
+ * and ends at a character boundary. Use this function to cut any text that may
+ * be stored, because a store refuses half a character, and import cannot read
+ * a file that contains half a character.
  */
 struct slice text_cut(struct slice text, size_t max_bytes);
 

@@ -393,10 +393,10 @@ static int dispatch(const struct line *line)
     return run_command(line, command);
 }
 
-/* If a standard stream is closed, open /dev/null in its place, because
- * otherwise a file that is opened later would get the number of the stream, and
- * receive messages. /dev/null is opened for the wrong direction, so that
- * reading or writing fails as before. */
+/* If a standard stream is closed, open /dev/null in its place. Otherwise a
+ * file that is opened later would get the number of the stream, and receive
+ * messages. /dev/null is opened for the wrong direction, so that reading or
+ * writing fails as before. */
 static void fill_standard_streams(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)

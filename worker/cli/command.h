@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The command line: one table of commands with their options and help. A new
- * command is one file in this folder and one line in command.c. A new option is
- * a member of enum option. It also needs: its spelling in FORMS (command.c),
- * with a placeholder if it has a value, by which shells know what to offer; if
- * only certain values are valid, these in CHOICES (command.c); its help in
- * OPTIONS of each command that takes it; its name in README's table of
- * commands, which tests/readme compares; a check in tests/cli.sh; and a check
- * in tests/manual if shells offer its value. Options may be anywhere on the
- * line, as `--name value` or `--name=value`; `--` ends them. -h and --help
- * print the help of the command on the same line.
+ * command is one file in this folder and one line in command.c. A new option
+ * is a member of enum option. It also needs: its spelling in FORMS (command.c)
+ * and, if it has a value, the placeholder there, by which the completions for
+ * shells choose what they offer; if only certain values are valid, these in
+ * CHOICES (command.c); its help in OPTIONS of each command that takes it; its
+ * name in README's table of commands, which tests/readme compares; a check in
+ * tests/cli.sh; and a check in tests/manual if shells offer its value. Options
+ * may be anywhere on the line, as `--name value` or `--name=value`; `--` ends
+ * them. -h and --help print the help of the command on the same line.
  */
 #ifndef TW_CLI_COMMAND_H
 #define TW_CLI_COMMAND_H
@@ -22,7 +22,7 @@ enum exit_code {
     EXIT_DONE = 0,
     EXIT_FAILED = 1,       /* a run failed or was poisoned                  */
     EXIT_USAGE_64 = 64,    /* unknown command, job, option or argument      */
-    EXIT_UNREACHABLE = 69, /* the store cannot be reached, or refuses       */
+    EXIT_UNREACHABLE = 69, /* store unreachable, or credentials refused     */
     EXIT_STOPPED = 75,     /* stopped before the end; can be continued      */
     EXIT_CONFIG_78 = 78,   /* the configuration is wrong                    */
 };

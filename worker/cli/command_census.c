@@ -74,8 +74,8 @@ static int take(struct table_command *command, struct profile *profile)
     return EXIT_DONE;
 }
 
-/* Read the name of the version property. Keys and Timestamp are refused,
- * because they are not properties, so that no entity would have a version. */
+/* Read the name of the version property. Keys and Timestamp are refused: they
+ * are not properties, so no entity would have a version. */
 static int read_version(const struct invocation *invocation, struct slice *ret)
 {
     static const char *const system[] = {"PartitionKey", "RowKey", "Timestamp"};

@@ -107,8 +107,9 @@ static enum tw_err get_known(void *context, struct exchange *exchange)
     return outcome;
 }
 
-/* Is an attempt of the run in progress that was begun without --accept-deletes?
- * Its present round deletes nothing that needs --accept-deletes. */
+/* Does a worker execute the run now, in an attempt that began without
+ * --accept-deletes? The present round of that attempt deletes nothing that
+ * needs --accept-deletes. */
 static bool accepts_later(struct session *session, struct store *store,
     const struct control_enqueue *what)
 {
@@ -174,9 +175,9 @@ static int look_at_known(struct session *session, struct store *store,
     return code;
 }
 
-/* Open the store of queue and ledger. If this created its file, print the path,
- * because in a shell without the service's $STATE_DIRECTORY it may not be the
- * file that the worker reads. */
+/* Open the store of queue and ledger. If this created the store's file, print
+ * the path: in a shell without the service's $STATE_DIRECTORY, the worker may
+ * read another file. */
 static int open_ledger(struct session *session, struct store **ret)
 {
     const struct load *load = session->load;

@@ -146,8 +146,9 @@ static bool is_done(struct export_all *all, const char *table, bool *ret_begun)
     return done;
 }
 
-/* Refuse a file that an import would take for a file of the same table as a
- * file of this export, or that the export would replace without --force. */
+/* Refuse a file of the folder in two cases: `import --all` would take it and a
+ * file of this export for files of one table; or the export would replace it,
+ * but --force is not given. */
 static int check_file(struct export_all *all, const struct folder_file *file)
 {
     const char *path;

@@ -204,8 +204,9 @@ static void report_other(void *context, const char *path)
     say("%s is not imported: its name is not TABLE.jsonl or TABLE.csv", path);
 }
 
-/* Is table the ledger, or the table that jobs/engine/probe.h uses? These are
- * not imported, because a worker would continue the runs of the ledger. */
+/* Is table the ledger, or the table of jobs/engine/probe.h? Neither is
+ * imported: a worker would continue the runs of the ledger, and the other
+ * table has only temporary entities. */
 static bool is_own_table(const char *table)
 {
     return strcasecmp(table, LEDGER_TABLE) == 0 ||

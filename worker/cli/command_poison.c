@@ -280,8 +280,8 @@ struct group {
     size_t count;
 };
 
-/* Order by job, state and reason, so that each group is contiguous, and within
- * a group as in the list, which has the newest run first. */
+/* Order by job, state and reason, so that each group is contiguous. Within a
+ * group keep the order of the list, which has the newest run first. */
 static int compare_reasons(const void *a, const void *b)
 {
     const struct reasoned *one = a, *other = b;
@@ -364,8 +364,8 @@ static void list_groups(const struct runs *runs)
 
 /* ---- retry and drop of many runs ---- */
 
-/* Number of runs that are acted on at the same time. Each run needs several
- * requests in turn. */
+/* Maximum number of threads that act on runs, besides the calling thread. The
+ * action on a run makes several requests, one after another. */
 #define AT_ONCE 16
 
 /* Runs that several threads act on. */
@@ -473,10 +473,10 @@ static size_t take_first(struct poison *poison, struct slice queue,
 }
 
 /*
- * Act on runs whose bodies may be in a poison queue only. Only the first 32
- * messages of a queue can be peeked. So the runs whose copies are among these
- * messages are acted on first, which removes the copies, so that the next
- * messages can be peeked.
+ * Act on runs that may have the body of their message only in a poison queue.
+ * Only the first 32 messages of a queue can be peeked. So the runs whose
+ * copies are among these messages are acted on first, which removes the
+ * copies, so that the next messages can be peeked.
  */
 static int act_on_copies(struct poison *poison, struct left *left)
 {

@@ -269,8 +269,8 @@ static int show_once(struct query *query)
 }
 
 /* Number of lines of the screen that show no run: the headings, and the line
- * below the last run, where the cursor stays. With --failing also the line that
- * counts the runs. */
+ * below the last run, where the cursor stays. fit_screen() adds the line that
+ * counts the runs with --failing. */
 #define OTHER_LINES 2
 /* For a terminal: clear the screen, and from now on cut lines that are longer
  * than the screen is wide; wrap such lines again. */
@@ -292,10 +292,10 @@ static size_t fit_screen(const struct query *query, size_t limit)
     return limit == 0 || limit > room ? room : limit;
 }
 
-/* Is the screen drawn again after a call that ended with code? Yes after a
- * success, if --failing found something, and during an outage; but not if the
- * store could not be reached the first time, because its address or its
- * credentials may be wrong. */
+/* Is the screen drawn again after a call that ended with code? Yes if the call
+ * succeeded, if --failing found something, and during an outage. No if the
+ * store could not be reached the first time: its address or its credentials
+ * may be wrong. */
 static bool goes_on(const struct query *query, int code, bool was_shown)
 {
     return code == EXIT_DONE ||

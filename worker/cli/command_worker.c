@@ -28,14 +28,14 @@ struct service {
                             is not used */
     const char *config;  /* path of the configuration; borrowed */
     const struct setup *started_with; /* settings of the configuration at the
-                                         start; set once the consumer runs */
+                                         start; NULL before serve() */
     struct consumer *consumer;
     struct monitor *monitor; /* the server on `listen`; NULL: nothing is
                                 served */
     struct notify *notify;
     struct signals *signals;
     bool stopped;          /* a stop signal has come; under session.mutex */
-    bool reload_is_wanted; /* SIGHUP has come; read when consumer is set; under
+    bool reload_is_wanted; /* SIGHUP has come; show_consumer() reads it; under
                               session.mutex, except in on_early_signal() */
 };
 
@@ -99,8 +99,8 @@ static bool same_text(const char *a, const char *b)
 }
 
 /* Warns that `listen` was changed, because the worker keeps its old address.
- * The worker could find out only after it has given up the old address whether
- * it can listen on the new one. */
+ * To find out if it can listen on the new address, the worker would have to
+ * give up the old one first. */
 static void warn_of_listen(
     const struct service *service, const struct setup *setup)
 {

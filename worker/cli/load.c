@@ -337,8 +337,9 @@ static void want_used(
             load->setup.unset);
 }
 
-/* Overwrite the text of the configuration, and the values read from it, before
- * their memory is freed, because they may hold secrets. */
+/* Overwrite and free the text of the configuration, because it may hold
+ * secrets, and end the mem_wipe_moved(true) of load_read(). load_free()
+ * overwrites the values read from the text. */
 static void wipe_text(struct buf *text)
 {
     if (text->at != NULL)

@@ -352,8 +352,8 @@ static bool reach(
     return code == TW_OK || code == TW_FORBIDDEN;
 }
 
-/* Is the store at index `store`, which is open, the one of the ledger, under
- * any name? */
+/* Is the store at index `store`, which must be open, the ledger's store,
+ * perhaps under another name? */
 static bool is_of_ledger(struct load *load, size_t store)
 {
     size_t ledger = load->setup.store;
@@ -363,8 +363,9 @@ static bool is_of_ledger(struct load *load, size_t store)
            store_is_one(load->open[store], load->open[ledger]);
 }
 
-/* Warn of a ledger in another store than the configured one, left behind by a
- * change of `store:` or `default_store:`, or kept by another configuration. */
+/* Warn if this store has a ledger but is not the configured store of the
+ * ledger. A change of `store:` or `default_store:` may have left the ledger
+ * behind, or another configuration may use it. */
 static void warn_of_other_ledger(struct online *online, size_t store)
 {
     struct load *load = online->session->load;

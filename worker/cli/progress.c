@@ -18,7 +18,8 @@
 #define DRAW_MS 500
 #define LOG_MS 10000
 
-/* The weight (of 1) of the previous rate in the rate that is shown. */
+/* The share of the previous rate in the rate that is shown; the rest is the
+ * share of the latest rate. */
 #define RATE_KEEPS 0.7
 
 #define LINE_MAX_BYTES 200

@@ -39,9 +39,9 @@ int print_failed(enum tw_err code, const struct err *err);
 void print_problems(const struct problems *problems);
 
 /* print_exit: return the exit code for an outcome of a store. It is 69 if the
- * store cannot be reached or refuses, 75 if the command was stopped (also if no
- * response came because the process must end) or the disk is full, and 1 for
- * all others. */
+ * store cannot be reached or refuses the request, 75 if the command was
+ * stopped (also if no response came because the process must end) or the disk
+ * is full, and 1 for all others. */
 int print_exit(enum tw_err code);
 
 /* log_no_store: print that no store is set for queues and ledger; returns

@@ -4,9 +4,9 @@
  * SIGUSR1, which all threads block, so that only the wait of this thread
  * receives the signal.
  *
- * After a stop signal a second thread, the guard, ends the process if the first
- * one has not done so. The first one may fail to do so, because it calls on()
- * and logs, and both may block, for instance if no process reads standard
+ * After a stop signal a second thread, the guard, ends the process if the
+ * first thread has not done so. The first thread may block, because it calls
+ * on() and logs: both may block, for instance if no process reads standard
  * error. The guard neither logs nor takes a lock that is held while something
  * is logged.
  */

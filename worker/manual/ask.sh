@@ -1,7 +1,7 @@
 
 # shellcheck shell=sh
-# The part of the completions that bash and zsh share; fish runs the functions
-# from _tableward_ask on in sh.
+# The part of the completions that bash and zsh share. fish runs _tableward_ask
+# and the functions below it in sh.
 #
 # The functions ask the program for what only the program knows: jobs, their
 # arguments, runs. Each answer is bounded in time and size, and is empty if the
@@ -68,9 +68,9 @@ _tableward_offer() {
 }
 
 # Print which configuration to use: the one that the line names, else the
-# program's default, except ./tableward.yaml, because pressing Tab in a folder of
-# somebody else must not make the program send requests to stores that a file
-# there names, with secrets of the environment.
+# program's default, but never ./tableward.yaml. Pressing Tab in a folder of
+# somebody else must not make the program send secrets of the environment to
+# stores that a file there names.
 _tableward_configuration() {
     case $_tableward_config in
     '') printf '%s\n' "${TABLEWARD_CONFIG:-/etc/tableward/tableward.yaml}" ;;

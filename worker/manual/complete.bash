@@ -14,8 +14,8 @@ _tableward_keep() {
     done
 }
 
-# Bash breaks words at `=` and replaces only what follows the last `=`, so cut
-# what precedes it off each reply.
+# Bash breaks words at `=`, and replaces only what follows the last `=`. So
+# remove the part up to that `=` from each reply.
 _tableward_cut_at_equals() {
     local typed=$1 i
     [[ $typed == *=* && $COMP_WORDBREAKS == *=* ]] || return 0

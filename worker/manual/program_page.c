@@ -9,7 +9,7 @@
 
 #define TEXT_MAX ((size_t)64 * 1024)
 
-/* A term with its explanation; NULL: the end of a list. */
+/* A term with its explanation. name NULL: the end of a list. */
 struct term {
     const char *name, *value, *meaning;
 };

@@ -169,7 +169,7 @@ struct arguments {
         struct slice words[WORDS_MAX];
         size_t count;
     } at[POSITIONS];
-    size_t repeats; /* 1 + the position of "..."; 0: none */
+    size_t repeats; /* 1 + the index of the position that repeats; 0: none */
 };
 
 static bool is_there(

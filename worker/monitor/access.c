@@ -95,9 +95,8 @@ static bool is_of_other_site(const struct http_request *request)
                strcasecmp(site, "none") != 0);
 }
 
-/* Requests of other sites are refused, although a page of another site cannot
- * see the responses, because each such request would cost requests to the
- * store. */
+/* Requests of other sites are refused. A page of another site cannot see the
+ * responses, but each such request would cost requests to the store. */
 unsigned access_to_read(const struct http_request *request, struct err *err)
 {
     const char *host = http_request_header(request, "Host");

@@ -2,11 +2,11 @@
 /*
  * Who may read the dashboard's data, and who may change runs.
  *
- * A page of another site can make a browser send requests to this server: a
- * form, or a script whose site's name was made to resolve to this machine (DNS
- * rebinding). Therefore a request is served only under a name of this server,
- * and one that changes something needs the token, a JSON body, a header that no
- * form can send, and no foreign Origin.
+ * A page of another site can make a browser send requests to this server, by a
+ * form, or by a script whose site's name was made to resolve to this machine
+ * (DNS rebinding). Therefore a request is served only under a name of this
+ * server. A request that changes something must also have the token, a JSON
+ * body and a header that no form can send, and must not have a foreign Origin.
  */
 #ifndef TW_MONITOR_ACCESS_H
 #define TW_MONITOR_ACCESS_H
@@ -26,9 +26,9 @@ struct http_request;
 
 /*
  * access_to_read: return 200 if the request's Host is localhost or an IP
- * address (a name could be made to resolve to another machine), and no header
- * of a browser says that another site sends the request. Otherwise return the
- * status of the refusal; err says what is wrong.
+ * address (any other name may be one that an attacker made to resolve to this
+ * machine), and no header of a browser says that another site sends the
+ * request. Otherwise return the status of the refusal; err says what is wrong.
  */
 unsigned access_to_read(const struct http_request *request, struct err *err);
 

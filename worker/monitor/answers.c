@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One thread answers questions, the one that has waited longest first. All
- * state is guarded by `lock`, which is not held while an answer is looked for.
+ * One thread answers the questions, in the order in which they were asked. All
+ * state is guarded by `lock`, which is not held while the thread looks for an
+ * answer.
  */
 #include "worker/monitor/answers.h"
 
@@ -60,7 +61,8 @@ static struct entry *next_question(struct answers *answers)
     return next;
 }
 
-/* Returns how long an answer that took took_ms to find is given again. */
+/* Returns for how long an answer is given again, if it took took_ms to find
+ * the answer. */
 static int64_t fresh_ms(const struct answers_options *options, int64_t took_ms)
 {
     int64_t fresh = options->share * took_ms;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Routes of the dashboard. A handler checks who sends the request, makes a
- * question of it (a text, its fields separated by line ends), and responds with
- * the answer that the thread of readings or the thread of changes has found.
+ * question of the request (a text whose fields are separated by line ends),
+ * and responds with the answer, if the thread of readings or the thread of
+ * changes has already found the answer.
  */
 #include "worker/monitor/api.h"
 

@@ -27,8 +27,9 @@
  * the other queues do. */
 #define REQUEST_MS 5000
 
-/* Older samples are not shown. If the samples are older, the thread hangs, for
- * example in the file system of an archive, or no scrape has come since. */
+/* Samples of queues that are older than this are not shown. Samples become so
+ * old if the thread hangs, for example in the file system of an archive, or if
+ * no scrape has come since. */
 #define OLD_MS INT64_C(900000)
 
 struct sampler {
@@ -221,8 +222,8 @@ static void read_archives(
 
 /* ---- the thread ---- */
 
-/* Call with the lock held, which is released while the samples are taken. Takes
- * new samples. */
+/* Takes new samples. Call with the lock held; it is released while the samples
+ * are taken. */
 static void take_samples(struct sampler *sampler)
 {
     struct definition *definition;

@@ -53,7 +53,7 @@
 struct connection {
     int fd;
     bool used;
-    int64_t since_ms; /* when the connection, or its next request, began */
+    int64_t since_ms; /* when the connection began, or its last request ended */
     bool closed; /* the connection took too long and was shut down; the library
                     closes it */
 };
@@ -212,11 +212,11 @@ static bool is_ip_address(const char *name, size_t len)
 }
 
 /*
- * May this server be asked under the name in the request's Host? A page of any
- * web site can make a browser send requests to 127.0.0.1 under a name of that
- * site, which the site's owner lets resolve to 127.0.0.1 (DNS rebinding), and
- * could then read the responses. So on a loopback address only requests to an
- * IP address or to localhost are served.
+ * May this server be asked under the name in the request's Host? The owner of
+ * a web site can let a name of the site resolve to 127.0.0.1 (DNS rebinding).
+ * Then a page of the site can make a browser send requests to this server
+ * under that name, and read the responses. So on a loopback address only
+ * requests to an IP address or to localhost are served.
  */
 static bool is_for_us(
     const struct http_server *server, struct MHD_Connection *connection)
@@ -424,9 +424,9 @@ static int wait_ms(struct http_server *server)
     return most_ms >= 0 && due_ms > (unsigned)most_ms ? most_ms : (int)due_ms;
 }
 
-/* Let the library do what is due. After there were too many connections, the
- * library accepts new connections only at the beginning of MHD_run(). So
- * MHD_run() is called again if connections have ended. */
+/* Let the library do what is due. After the maximum number of connections was
+ * reached, the library accepts new connections only at the beginning of
+ * MHD_run(). So MHD_run() is called again if connections have ended. */
 static void run_daemon(struct http_server *server)
 {
     size_t before;

@@ -61,8 +61,9 @@ struct view_page {
 };
 
 /*
- * view_runs: add one object: Runs, newest first, and Next, which selects the
- * next page (absent: there are no more runs). A page may have fewer runs than
+ * view_runs: add one object: Runs, newest first; Left, the number of older
+ * runs, of which some may be in other states; and Next, which selects the next
+ * page (absent: there are no more runs). A page may have fewer runs than
  * limit, because at most some thousand runs are read for it. TW_INVALID:
  * page->before is not the value of `Next` of any page.
  */

@@ -9,7 +9,8 @@
  *   blogs.jsonl.ID-0123456789abcdef.part     hash of export_file_options.what
  *
  * A new file is readable by its owner alone. A file that replaces another one
- * gets its mode, and a symbolic link to the file stays a link.
+ * gets the mode of the replaced file. A symbolic link to the file stays a
+ * link.
  */
 #ifndef TW_TRANSFER_EXPORT_FILE_H
 #define TW_TRANSFER_EXPORT_FILE_H

@@ -30,8 +30,8 @@ static const char *const ENDS[] = {".jsonl", ".csv"};
 #define PROGRESS_BEGIN "export-"
 #define WITHOUT_ID "@" /* no id contains this character */
 #define PROGRESS_END ".progress"
-/* Maximum size of a line, which has a name of at most 63 letters, and a hash or
- * two numbers. */
+/* Maximum size of a line, which has a name of at most 64 characters, and a
+ * hash or two numbers. */
 #define LINE_MAX_BYTES 256
 #define HASH_DIGITS 32
 #define NS_PER_S INT64_C(1000000000)
@@ -57,7 +57,7 @@ static bool ends_with(const char *name, size_t len, const char *end)
            strncasecmp(name + len - end_len, end, end_len) == 0;
 }
 
-/* Is the beginning of name, of len bytes, TABLE.jsonl or TABLE.csv? */
+/* Are the first len bytes of name TABLE.jsonl or TABLE.csv? */
 static bool is_of_table(const char *name, size_t len, struct slice *ret_table,
     enum records_format *ret_format)
 {
@@ -482,10 +482,11 @@ void folder_progress_drop_deleted(const struct folder_progress *progress,
         closedir(list);
 }
 
-/* Removes the progress file of an interrupted export without an id. This export
- * has written the files of all tables of the store, also those that the other
- * export has not written. If the other export is still in progress, as the lock
- * of its progress file shows, that file stays. */
+/* Removes the progress file of an interrupted export without an id. Call after
+ * a complete export with an id, which has written the files of all tables of
+ * the store, also those that the interrupted export has not written. If the
+ * export without an id is still in progress, its progress file is locked, and
+ * stays. */
 static void remove_without_id(const struct folder_progress *progress)
 {
     int fd = open(progress->without_id, O_RDWR | O_CLOEXEC);

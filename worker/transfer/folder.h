@@ -6,17 +6,19 @@
  * Until an export is complete, it keeps a progress file in the folder, so that
  * an import of all tables refuses a folder in which tables are missing. The
  * file is export-ID.progress, or export-@STORE.progress for an export without
- * an id, which cannot be continued. It holds the store's name, then two lines
- * for each table: one is written before the table's file is begun, and one when
- * its partial file (export_file.h) is complete, before that is renamed:
+ * an id, which cannot be continued. The first line of the progress file
+ * identifies the store: the store's name, and a hash of the account. Two lines
+ * follow for each table. The first of them is written before the table's file
+ * is begun, the second when the partial file (export_file.h) is complete,
+ * before the partial file is renamed:
  *
- *   store main
+ *   store main 0123456789abcdef0123456789abcdef
  *   Blogs
  *   Blogs 1048576 1764133440123456789    size, and time of the last change, ns
  *
  * So a table's file is complete if it has the size and the time of the last
- * such line. If not, the file is not this export's, or was changed since, and
- * the table is exported again.
+ * line for that table. If it has not, another process has written or changed
+ * the file, and the table is exported again.
  */
 #ifndef TW_TRANSFER_FOLDER_H
 #define TW_TRANSFER_FOLDER_H

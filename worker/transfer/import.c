@@ -7,9 +7,9 @@
  * and a batch writer makes batches of them.
  *
  * Records with the same key must keep their order, but batches in flight have
- * no order. So a set holds the keys of the records in flight. Before a record
- * whose key is in the set, or when the set is full, the import waits until all
- * records in flight are confirmed.
+ * no order. So a set holds the keys of the records in flight. If the key of
+ * the next record is in the set, or the set is full, the import first waits
+ * until all records in flight are confirmed.
  *
  * import_run() is the list of steps, and the parts of this file follow in that
  * order.
@@ -142,8 +142,9 @@ static enum tw_err check_repeated(struct import *import, struct err *err)
     const char *path = import->options.path;
     enum tw_err outcome = records_skip(import->records, position->line, err);
 
-    /* Two lines, because the header of a CSV file has been read already: if no
-     * record followed, the position is before the header. */
+    /* Try to read a further line, which the file must not have. + 2, not + 1,
+     * because the header of a CSV file has been read already: if no record
+     * follows the header, the position is line 0. */
     if (outcome == TW_OK && records_digest(import->records) == position->digest)
         outcome = records_skip(import->records, position->line + 2, err);
     if (outcome != TW_OK || records_digest(import->records) == position->digest)
@@ -154,8 +155,8 @@ static enum tw_err check_repeated(struct import *import, struct err *err)
         import->options.id, strcmp(path, "-") == 0 ? "standard input" : path);
 }
 
-/* Refuse to replace or merge with an id under which entities were skipped,
- * because the lines of these entities are not read again. */
+/* Refuse an id under which entities were skipped, unless --on-conflict is skip
+ * again: the lines of these entities are not read again. */
 static enum tw_err check_skipped(const struct import *import, struct err *err)
 {
     int64_t skipped = import->ledger.before.skipped;

@@ -8,7 +8,7 @@
  *    "rejects_path":P,"rejects_size":S,"rejects_digest":R}
  *
  * An import has no lease. If two processes have the same id, the write of one
- * of them is refused, and that process ends. A process that starts retries a
+ * of them is refused, and that process ends. At its start, a process repeats a
  * refused write a few times, because the cause may be a late request of a
  * process that has ended.
  */
