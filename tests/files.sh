@@ -190,7 +190,7 @@ an_import_of_all_continues() {
     run 0 --config broken.yaml import --all wrong --id i1
     says 'import i1.Blogs has already succeeded'
     says '2 tables imported'
-    last_says '1 table already imported under this id, unchanged, and skipped'
+    last_says '1 table skipped: already imported under this id, from the same content'
     run 0 --config broken.yaml import --all wrong --id i1
     says 'import i1.Channels has already succeeded'
     echo '{"PartitionKey":1}' >wrong/Channels.jsonl

@@ -752,7 +752,8 @@ FIXTURE_TEST(an_id_that_has_skipped_entities_replaces_none)
     assert_int_equal(s.result.skipped, 1);
     for (size_t i = 0; TEST_EACH(i, OTHERS); i++)
         assert_fails(import_unless(OTHERS[i]), TW_CONFLICT, &s.err,
-            "import k1 has left 1 different entity in table First as it is");
+            "import k1 skipped 1 entity of table First that differs from the "
+            "file");
     assert_ok(import_unless(IMPORT_CONFLICT_SKIP));
     assert_true(s.result.repeated);
 }

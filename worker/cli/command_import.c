@@ -281,9 +281,8 @@ static int import_each(
         return code;
     say("%zu table%s imported", imported, imported == 1 ? "" : "s");
     if (repeated > 0)
-        say("%zu table%s already imported under this id, unchanged, and "
-            "skipped: "
-            "take a new id to import %s again",
+        say("%zu table%s skipped: already imported under this id, from the "
+            "same content; take a new id to import %s again",
             repeated, repeated == 1 ? "" : "s", repeated == 1 ? "it" : "them");
     if (rejected == 0)
         return EXIT_DONE;

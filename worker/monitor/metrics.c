@@ -520,7 +520,8 @@ static const struct family {
     {"tableward_ready", "gauge",
         "Whether messages are received, as in /readyz: 1 or 0.", ready},
     {"tableward_progress_age_seconds", "gauge",
-        "Time since the loop of the worker last made a turn; /livez judges it.",
+        "Time since the loop of the worker last made progress; /livez compares "
+        "it with its limit.",
         progress_age},
     {"tableward_config_last_reload_successful", "gauge",
         "Whether the last reload (SIGHUP) succeeded; 0: the configuration was "

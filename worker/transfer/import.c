@@ -164,11 +164,12 @@ static enum tw_err check_skipped(const struct import *import, struct err *err)
     if (skipped == 0 || import->options.on_conflict == IMPORT_CONFLICT_SKIP)
         return TW_OK;
     return err_fail(err, TW_CONFLICT,
-        "import %s has left %" PRId64
-        " different entit%s in table %s as %s, because of --on-conflict skip: "
-        "import the file under another id, which begins at the first line",
+        "import %s skipped %" PRId64
+        " entit%s of table %s that differ%s from the file (--on-conflict "
+        "skip), and does not read the skipped lines again: import the file "
+        "under another id, to begin at the first line",
         import->options.id, skipped, skipped == 1 ? "y" : "ies",
-        import->transfer.table, skipped == 1 ? "it is" : "they are");
+        import->transfer.table, skipped == 1 ? "s" : "");
 }
 
 /* ---- the table ---- */
@@ -223,7 +224,7 @@ static enum tw_err check_content(
     return err_fail(err, TW_CONFLICT,
         "the first %" PRIu64
         " lines of %s are stored in table %s according to import %s, but the "
-        "table %s: import the file under another id, which begins at the first "
+        "table %s: import the file under another id, to begin at the first "
         "line",
         line, import->options.path, import->transfer.table, import->options.id,
         empty ? "is empty" : "does not exist any more");
