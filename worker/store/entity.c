@@ -415,8 +415,8 @@ static enum tw_err check_exact(
         buf_init(&quoted, 1024);
         text_quote(&quoted, member->name);
         err_fail(err, TW_INVALID,
-            "%s is neither a property nor the type of one, which is "
-            "NAME@odata.type",
+            "invalid name %s: a name with an @ must be NAME@odata.type, the "
+            "type of the property NAME",
             buf_text(&quoted));
         buf_done(&quoted);
         return TW_INVALID;
