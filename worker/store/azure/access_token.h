@@ -11,8 +11,10 @@
  * - A token is renewed when a third of its lifetime is left. While the renewal
  *   fails, the old token is used until it expires, and the failure is logged
  *   once a minute.
- * - Without a valid token a caller waits for one. But if the last try has just
- *   failed, all callers get its outcome at once, for the next seconds.
+ * - Without a valid token a caller waits for one. But after a failed try all
+ *   callers get its outcome at once, until the next try is due. If the outcome
+ *   is TW_BUSY, callers wait until tries have failed for
+ *   ACCESS_TOKEN_PATIENCE_MS.
  * - After a failure the next try is made after 1 s, doubling to 10 s (60 s
  *   while a token is valid), or after the time that the server asks for. While
  *   no token is valid, a try is made only if a caller needs a token.

@@ -59,8 +59,8 @@ char *account_identity(const struct account *account);
 /*
  * account_public_name: return the account's name in lower case. It is
  * AccountName or, without that, the first label of a host like
- * "NAME.table.core.windows.net". NULL: unknown (a SAS with another host).
- * Owned.
+ * "NAME.table.core.windows.net". The name of a Cosmos DB account begins with
+ * "cosmos.". NULL: unknown (a SAS with another host). Owned.
  */
 char *account_public_name(const struct account *account);
 
@@ -71,8 +71,9 @@ char *account_public_name(const struct account *account);
  * host that does not name its cloud (a private endpoint, a custom domain, an
  * address) is assumed to be a host of core.windows.net or, if the account is in
  * the path, of an emulator. Every Azurite has an account "devstoreaccount1", so
- * that its text has the host and the port instead. Other accounts of one name
- * in two emulators are not told apart. NULL: the public name is unknown. Owned.
+ * the text of this account is account_identity(), with host and port. Other
+ * accounts of one name in two emulators have the same text. NULL: the public
+ * name is unknown. Owned.
  */
 char *account_in_cloud(const struct account *account);
 

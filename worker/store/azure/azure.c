@@ -35,10 +35,13 @@
 
 /* Maximum size of a URL: room for the largest filter and continuation. */
 #define URL_MAX_BYTES (1024 * 1024)
-/* Maximum sizes of responses: with one entity (1 MiB, each UTF-16 unit of it as
- * \uXXXX); with messages (32 of 64 KiB, each character escaped); all others. */
+/* Maximum size of a response with one entity: 1 MiB, of which each UTF-16 unit
+ * may be written as \uXXXX. */
 #define ENTITY_ANSWER_MAX (16 * 1024 * 1024)
+/* Maximum size of a response with messages: 32 of 64 KiB, each character
+ * escaped. */
 #define MESSAGES_ANSWER_MAX (16 * 1024 * 1024)
+/* Maximum size of all other responses. */
 #define ANSWER_MAX (1024 * 1024)
 /* The part of a batch's maximum size that is reserved for everything except the
  * entities' JSON: some 350 bytes an entity, or some 10 KiB if its keys make a
@@ -78,8 +81,9 @@ struct call {
     const char *target;    /* the table's or queue's name                */
     bool queue;            /* the request is for the queue service */
     bool write;            /* the request changes something */
-    bool needs_resource;   /* the request names a table or entity: a 404
-                              ResourceNotFound means that this is missing */
+    bool needs_resource;   /* the request names a table or an entity, so a 404
+                              ResourceNotFound means that the table or entity is
+                              missing */
     const char *method;    /* GET unless set                             */
     const char *type;      /* Content-Type, "": no body                  */
     const char *prefer;    /* the Prefer header, NULL: none              */
@@ -297,8 +301,8 @@ static void make_url(
         separator = '&';
     }
     if (sas != NULL) {
-        /* Room is reserved first, so that url does not move later and no part
-         * of sas stays at its old address. */
+        /* Room is reserved first. Otherwise url might move while sas is added,
+         * and a part of sas would stay in the memory that url has left. */
         buf_reserve(url, strlen(sas) + 1);
         buf_add_format(url, "%c%s", separator, sas);
     }

@@ -40,10 +40,10 @@ void batch_add_type(const struct batch_style *style, struct buf *to)
  * body. */
 struct form {
     const struct verb *verb;
-    struct buf head; /* text up to the RowKey in the URL, or to the end of the
-                        URL */
-    struct buf tail; /* from the end of head or the RowKey to the ETag or
-                        further headers */
+    struct buf head; /* text up to the place of the RowKey in the URL; up to the
+                        end of the URL if that has no RowKey */
+    struct buf tail; /* text from there up to the place of the ETag, after
+                        "If-Match: "; up to verb->headers of an insert */
 };
 
 /* Makes the text of operations of one type. The PartitionKey is that of the

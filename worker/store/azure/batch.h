@@ -48,10 +48,10 @@ size_t batch_read(struct slice content_type, struct slice body,
     struct batch_part *parts, size_t room);
 
 /*
- * batch_failed_index: remove the index from the message of an error, "2:The
- * specified entity already exists.": zero-based digits before the first ':'.
- * Without such digits the result is 0 for a batch of one, and count (unknown)
- * for a longer batch.
+ * batch_failed_index: remove the index of the failed operation from the start
+ * of an error message, such as "2:The specified entity already exists.", and
+ * return it. The first operation has index 0. Without an index the result is 0
+ * for a batch of one, and count (unknown) for a longer batch.
  */
 size_t batch_failed_index(char *message, size_t count);
 

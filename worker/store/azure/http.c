@@ -7,8 +7,9 @@
  * calls the pre-request callback before each sending. A second call within one
  * transfer means such a resend, and the callback refuses it.
  *
- * Handles, each with its own connections, form a stack: the most recently used
- * is taken first, and connections of unused ones become idle and close.
+ * Each handle of libcurl has its own connections. Idle handles form a stack.
+ * The most recently used handle is taken first, so that its connection is still
+ * open, while the connections of handles that are not needed time out.
  */
 #include "worker/store/azure/http.h"
 
@@ -34,9 +35,10 @@ struct http {
     struct platform_mutex mutex; /* guards all fields below */
     CURL *idle[POOL_MAX];
     size_t idle_count;
-    struct crypto_roots *roots; /* NULL before the first TLS connection */
-    bool lends_roots; /* libcurl uses roots; false: it loads its own. Never
-                         changes */
+    struct crypto_roots *roots; /* root certificates; NULL before the first TLS
+                                   connection */
+    bool lends_roots; /* libcurl uses roots; false: libcurl loads its own root
+                         certificates. Never changes */
 };
 
 /* One http_send() under way. */
@@ -161,7 +163,7 @@ static char *copy_text(const char *text)
 }
 
 /* Does libcurl use the same major version of OpenSSL as this program? Only then
- * can the roots be passed to libcurl, in OpenSSL's own types. */
+ * can the root certificates be passed to libcurl, in OpenSSL's own types. */
 static bool has_our_openssl(void)
 {
     const char *name = curl_version_info(CURLVERSION_NOW)->ssl_version;
@@ -456,8 +458,8 @@ static void set_transport(
     curl_easy_setopt(handle, CURLOPT_SSLVERSION, CURL_SSLVERSION_TLSv1_2);
     curl_easy_setopt(handle, CURLOPT_TCP_NODELAY, 1L);
     curl_easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);
-    /* At the timeout libcurl abandons its name resolver thread; otherwise it
-     * waits for that thread, perhaps for a minute. */
+    /* At the timeout libcurl abandons its name resolver thread. Without this
+     * option it would wait for that thread, perhaps for a minute. */
     curl_easy_setopt(handle, CURLOPT_QUICK_EXIT, 1L);
     curl_easy_setopt(handle, CURLOPT_MAXAGE_CONN, IDLE_MAX_S);
     curl_easy_setopt(handle, CURLOPT_TIMEOUT_MS, timeout_ms);
@@ -468,8 +470,8 @@ static void set_transport(
         curl_easy_setopt(handle, CURLOPT_PROXY, "");
 }
 
-/* libcurl calls this for TLS connections only, so that with http alone the
- * roots, a megabyte, are never read. */
+/* libcurl calls this for TLS connections only. So a process that uses only http
+ * never reads the root certificates, a megabyte. */
 static CURLcode lend_roots(CURL *handle, void *ssl_ctx, void *arg)
 {
     struct http *http = arg;

@@ -93,10 +93,11 @@ void http_free(struct http *http);
 
 /*
  * http_send: send request once, within deadline_timeout_ms(deadline), including
- * name resolution; if the process ends meanwhile, until stop_until_ms(), which
- * is checked once a second. Any thread may call it. The deadline is checked
- * just before bytes are sent. sent_ms of the response is set on every return.
- * Trailers after a body are ignored.
+ * name resolution. If the process ends meanwhile, the request is given up at
+ * stop_until_ms(), which is compared with the clock once a second. Any thread
+ * may call http_send(). The deadline is checked just before bytes are sent.
+ * sent_ms of the response is set on every return. Trailers after a body are
+ * ignored.
  *
  * If the response has a field with the name of `echo` but another value, the
  * response belongs to an earlier request on the same connection: it is invalid,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Asks for access tokens. All of the environment is read once, when the store
- * is opened; the file of a cluster's token is read for each request, because
- * the cluster replaces it.
+ * is opened. The file with the cluster's token is read for each request,
+ * because the cluster replaces the token.
  */
 #include "worker/store/azure/identity.h"
 

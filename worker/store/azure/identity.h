@@ -5,11 +5,12 @@
  *
  *   managed   IMDS, the metadata service of a virtual machine:
  *             GET http://169.254.169.254/metadata/identity/oauth2/token
- *             $AZURE_POD_IDENTITY_AUTHORITY_HOST replaces its address.
+ *             $AZURE_POD_IDENTITY_AUTHORITY_HOST replaces this address.
  *             App Service, Functions and Container Apps instead set
- *             $IDENTITY_ENDPOINT and $IDENTITY_HEADER, a secret.
- *   workload  $AZURE_FEDERATED_TOKEN_FILE holds a token of a Kubernetes
- *             cluster, which $AZURE_AUTHORITY_HOST exchanges:
+ *             $IDENTITY_ENDPOINT, the address, and $IDENTITY_HEADER, a secret.
+ *   workload  $AZURE_FEDERATED_TOKEN_FILE names a file with a token of a
+ *             Kubernetes cluster. The server $AZURE_AUTHORITY_HOST exchanges
+ *             this token for an access token:
  *             POST https://login.microsoftonline.com/TENANT/oauth2/v2.0/token
  *
  * Source: the Azure documentation named in identity_answer.h; "Microsoft Entra

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Builds URLs and queries, reads pages. A page may have many megabytes, so it
- * is read in one pass, entity by entity, and never becomes a tree. Only if an
- * entity cannot be read is the page scanned again, to find out whether it was
- * truncated.
+ * is read in one pass, entity by entity, and never becomes a tree. If an entity
+ * cannot be read, the page is scanned once more, to find out whether the page
+ * was truncated.
  */
 #include "worker/store/azure/odata.h"
 
@@ -293,7 +293,8 @@ static struct entity *next_entity(struct page *page)
     return &page->entities[page->count];
 }
 
-/* Removes "name": value; false: it is missing or incomplete. */
+/* Removes the next member, "name": value; false: it is missing or
+ * incomplete. */
 static bool take_member(
     struct walk *walk, struct slice *ret_name, struct slice *ret_value)
 {
@@ -419,7 +420,6 @@ static enum tw_err judge_element(struct reading *reading, enum tw_err code)
                                                                : TW_INVALID;
 }
 
-/* Read the next element. */
 static enum tw_err read_next(struct reading *reading)
 {
     struct walk *walk = &reading->walk;
@@ -457,7 +457,7 @@ static enum tw_err read_elements(struct reading *reading)
     return code;
 }
 
-/* Check and skip the next member, beside "value". */
+/* Checks and skips the next member, which is not "value". */
 static enum tw_err pass_beside(struct reading *reading, unsigned count)
 {
     struct slice name, value;

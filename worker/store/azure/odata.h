@@ -32,9 +32,9 @@ void odata_add_url_key(struct buf *to, struct slice key);
 void odata_add_filter(struct buf *to, const struct scan_request *request);
 
 /*
- * odata_add_scan_query: add the query string of a scan, percent-encoded. Both
- * keys are always selected; without select there is no $select. Only the
- * continuation differs between pages.
+ * odata_add_scan_query: add the query string of a scan, percent-encoded. If
+ * request->select is NULL, there is no $select; otherwise $select always has
+ * both keys. Only the continuation differs between pages.
  */
 void odata_add_scan_query(struct buf *to, const struct scan_request *request);
 

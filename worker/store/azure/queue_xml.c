@@ -66,11 +66,11 @@ static struct slice skip_byte_order_mark(struct slice body)
 /* ---- before libxml2 sees a body ---- */
 
 /*
- * The cost of a body is limited before libxml2 builds a tree of it: libxml2
- * needs some 120 bytes for an element of three, compares each attribute of an
- * element with all others, and expands the entities of a document type; 500
- * bytes of entities can take hours. No response of the service has a document
- * type; a list of 5,000 queues has 20,000 tags.
+ * The cost of a body is limited before libxml2 builds a tree of it. libxml2
+ * needs some 120 bytes of memory for an element that takes 3 bytes in the body.
+ * It compares each attribute of an element with all others. It expands the
+ * entities of a document type, of which 500 bytes can take hours. No response
+ * of the service has a document type. A list of 5,000 queues has 20,000 tags.
  */
 #define MAX_TAGS 32768
 #define MAX_ATTRIBUTES 1024
@@ -244,8 +244,8 @@ static int64_t child_ticks(
                                                                          : 0;
 }
 
-/* Is the text of an element longer than a message may be? Checked before it is
- * copied. */
+/* Is the text of an element longer than a message may be? Call before the text
+ * is copied. */
 static bool is_overlong(const xmlNode *element)
 {
     size_t len = 0;
