@@ -19,9 +19,9 @@
  *   above an hour.
  * - After a reboot, or on another machine, it begins with the time of the wall
  *   clock or, if that is later, with the file's last time plus the time since,
- *   an hour at most. The same applies if a boot has no id, or if two containers
- *   on one kernel have different ids. In these two cases a forward step of the
- *   wall clock ends leases.
+ *   an hour at most. A boot without an id, and two containers on one kernel
+ *   that have different ids, are treated in the same way. In both of these
+ *   cases a forward step of the wall clock ends leases.
  */
 #ifndef TW_STORE_EMBEDDED_CLOCK_H
 #define TW_STORE_EMBEDDED_CLOCK_H

@@ -36,8 +36,8 @@
 #define IDENTITY_LEN DB_IDENTITY_MAX /* length of a text_random_id() */
 #define KEY_MAX_BYTES 65536
 
-/* Maximum of a stored time, the start of the year 9000. No real clock shows a
- * later time, and sums do not overflow. */
+/* Maximum of a stored time, in October 8999. No real clock shows a later time,
+ * and sums do not overflow. */
 #define TICKS_9000 INT64_C(2839752864000000000)
 
 #define OPEN_WAIT_MS 10000
@@ -55,11 +55,12 @@
 
 /*
  * Free pages of the file, of 4 KiB. Later entities use them again, so only a
- * file with many of them is shortened: from FREE_PAGES_BEGIN, if they are a
- * quarter of the file, down to FREE_PAGES_KEPT. Other writers wait while
- * db_give_back() cuts pages off, and while the pages that it moved are synced.
- * So one transaction cuts off at most GIVE_BACK_PAGES (4 MiB), and fewer if
- * that takes GIVE_BACK_MS.
+ * file with many of them is shortened. Shortening begins at FREE_PAGES_BEGIN
+ * free pages, if these are a quarter (FREE_SHARE) of the file or more, and ends
+ * at FREE_PAGES_KEPT. Other writers wait while db_give_back() cuts pages off,
+ * and while the pages that it moved are synced. So one transaction cuts off at
+ * most GIVE_BACK_PAGES (4 MiB), and begins with no further page after
+ * GIVE_BACK_MS.
  */
 #define FREE_PAGES_BEGIN 1024
 #define FREE_PAGES_KEPT 256
@@ -85,7 +86,8 @@ struct db {
                           restart the log again */
     bool shortened;    /* db_give_back() has cut pages off, which shortens the
                           file only when the log is moved into it */
-    struct file_state state; /* DB_READ_ONLY: the files when this was opened */
+    struct file_state state; /* DB_READ_ONLY: state of the files when db was
+                                opened */
     struct buf keys[2];      /* keys of the current row: db_column_key() */
     struct platform_mutex nap_lock;
     struct platform_cond
@@ -232,9 +234,9 @@ static _Noreturn void end_process(const char *path, const char *what)
     _exit(EXIT_TRY_AGAIN);
 }
 
-/* Ends the process after a failed fsync. The kernel may have dropped pages and
- * consider them clean, so only a new process, which reads the log again, finds
- * out what is stored. */
+/* Ends the process after a failed fsync or allocation. After a failed fsync the
+ * kernel may have dropped pages and consider them clean, so only a new process,
+ * which reads the log again, finds out what is stored. */
 static void end_if_indeterminate(const char *path, int result)
 {
     if (result == SQLITE_IOERR_FSYNC || result == SQLITE_IOERR_DIR_FSYNC)
@@ -454,7 +456,8 @@ static enum tw_err open_handle(struct db *db, struct err *err)
     sqlite3_extended_result_codes(db->sqlite, 1);
     sqlite3_busy_handler(db->sqlite, wait_for_others, db);
     sqlite3_wal_hook(db->sqlite, note_log_pages, db);
-    /* Otherwise closing would move the log into the file. */
+    /* Without this, closing a DB_READ_ONLY connection would move the log into
+     * the file. */
     (void)sqlite3_db_config(db->sqlite, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE,
         db->role == DB_READ_ONLY, (int *)NULL);
     if (db->role != DB_READ_ONLY &&
@@ -478,7 +481,8 @@ static enum tw_err open_handle(struct db *db, struct err *err)
 #define LEAD_FIRST 0xee
 #define STORED_FIRST 0xf8
 
-/* Replaces lead bytes of the text in from. `to` may be equal to from.at. */
+/* Copies `from` to `to`, which may be equal to from.at. Replaces the bytes
+ * `first` and first + 1 with `becomes` and becomes + 1. */
 static void shift_leads(
     char *to, struct slice from, unsigned char first, unsigned char becomes)
 {
@@ -868,7 +872,7 @@ enum tw_err db_open(
     return code;
 }
 
-/* Move as much of the log into the file as readers permit; other writers need
+/* Moves as much of the log into the file as readers permit; other writers need
  * not wait meanwhile. Returns the length of the log in pages; -1: a part of the
  * log could not be moved. */
 static int move_log(struct db *db)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The queues of an embedded store. A message is visible when the store's clock
- * (clock.h) has reached its time; a get changes that time and issues a new pop
- * receipt, which is a stamp (db.h), so an old receipt is never valid again.
+ * The queues of an embedded store. A message has a time, and is visible once
+ * the store's clock (clock.h) has reached this time. A get sets a later time
+ * and issues a new pop receipt. A receipt is a stamp (db.h), so an old receipt
+ * is never valid again.
  */
 #include "worker/store/embedded/queues.h"
 
@@ -244,8 +245,8 @@ enum tw_err queues_get(struct store *store, struct exchange *exchange,
         .count = count,
         .visibility_timeout_s = visibility_timeout_s,
         .ret = ret};
-    /* An idle worker polls, so peek first, so that an empty queue blocks no
-     * writers. */
+    /* An idle worker polls. It peeks first, because a get is a write, which
+     * would block other writers even if the queue is empty. */
     enum tw_err code = queues_peek(store, exchange, queue, 1, ret);
 
     if (code != TW_OK || ret->count == 0)

@@ -526,9 +526,9 @@ static enum tw_err start_rows(
         err);
 }
 
-/* Handles a row outside the range of RowKeys: after several in a row, seeks the
- * next row inside the range, which is later in this partition or in the next
- * partition. */
+/* Handles a row outside the range of RowKeys. After SEEK_AFTER such rows, one
+ * after the other, seeks the next row inside the range. It is later in this
+ * partition, or in the next partition. */
 static enum tw_err miss(struct db *db, struct scanning *scanning,
     const struct row *row, struct err *err)
 {
@@ -551,8 +551,8 @@ static enum tw_err miss(struct db *db, struct scanning *scanning,
     return start_rows(db, scanning, err);
 }
 
-/* Set *ret_fits to whether an entity of this size fits on the page. A single
- * entity may take all of max_bytes. */
+/* Sets *ret_fits to whether the entity fits on the page. A single entity may
+ * take all of max_bytes. */
 static enum tw_err make_room(struct scanning *scanning,
     const struct entity *entity, bool *ret_fits, struct err *err)
 {
