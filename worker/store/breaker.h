@@ -5,9 +5,9 @@
  * second passes as a probe, from any caller, and all others fail at once. The
  * first response closes the breaker. An error response of the service (503,
  * 500) is a response. A refused connection or an unknown host name is stronger
- * evidence than a missing response, so four in a row open the breaker. A
- * time-out of a request whose limit is shorter than those of runs (deadline.h:
- * brief) is not counted. Any thread may call any function.
+ * evidence than a missing response, so four in a row open the breaker. If a
+ * request has a shorter time limit than the requests of runs (deadline.h:
+ * brief), its time-out is not counted. Any thread may call any function.
  */
 #ifndef TW_STORE_BREAKER_H
 #define TW_STORE_BREAKER_H
@@ -43,8 +43,8 @@ struct breaker {
 };
 
 /* breaker_wait_ms: return how long a request at now_ms (boot clock) must wait
- * before it may be sent; 0: send it now. If the breaker is open that request is
- * the probe. */
+ * before it may be sent; 0: send it now. If the breaker is open and the result
+ * is 0, the request is the probe. */
 int64_t breaker_wait_ms(struct breaker *breaker, int64_t now_ms);
 
 /* breaker_is_away: does the service not respond (the breaker is open), or did

@@ -112,8 +112,8 @@ static struct slice plain_text(struct slice json, struct arena *arena)
 
 /* ---- other values ---- */
 
-/* Returns the canonical spelling of an Int32. Nearly all values have it
- * already, and this and the following functions then return them unchanged. */
+/* Returns the canonical spelling of an Int32. Nearly all values are canonical
+ * already. This function and those below return such a value unchanged. */
 static struct slice plain_int32(struct slice json)
 {
     return slice_is(json, "-0") ? slice_of("0") : json;
@@ -246,9 +246,9 @@ static bool is_next(double value, struct canonical_digits *digits)
 
 /*
  * Finds the shortest digits of a Double. The next Double above a power of two
- * is twice as far away as the next one below. So the decimal number of some
- * length that is nearest to a power of two may denote the Double below it,
- * while the next decimal number denotes the power of two.
+ * is twice as far away as the next one below. So, of all decimal numbers of one
+ * length, the nearest to a power of two may read back as the Double below that
+ * power, while the next higher one reads back as the power itself.
  */
 void canonical_digits(double value, struct canonical_digits *ret)
 {

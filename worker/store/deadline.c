@@ -48,9 +48,9 @@ void deadline_close(struct deadline *deadline)
     atomic_store(&deadline->shut, true);
 }
 
-/* Was the deadline closed by deadline_close(), or is the lease over? In the
- * latter case a renewal that was sent earlier, and is stored later, reopens the
- * deadline. */
+/* Was the deadline closed by deadline_close(), or is the lease over? A renewal
+ * that was sent before the lease was over may be stored afterwards, which
+ * reopens the deadline. */
 static bool is_over(const struct deadline *deadline)
 {
     return atomic_load(&deadline->shut) ||

@@ -166,9 +166,9 @@ static bool has_at_sign(struct slice name)
     return name.len > 0 && memchr(name.at, '@', name.len) != NULL;
 }
 
-/* Returns the index of the member `name`, whose type the annotation
- * "<name>@odata.type" at `index` gives. The member is directly after the
- * annotation (the service), directly before it (the SDKs), or anywhere. */
+/* Returns the index of the member `name`. `index` is that of its annotation,
+ * "<name>@odata.type". The member is directly after the annotation (the
+ * service), directly before it (the SDKs), or anywhere. */
 static size_t find_owner(
     const struct reading *in, size_t index, struct slice name)
 {
@@ -234,7 +234,7 @@ static struct slice *field_of(struct entity *entity, struct slice name)
     return NULL;
 }
 
-/* Read the fields; *ret_count: number of further members, the properties. */
+/* Reads the keys, the ETag and Timestamp. *ret_count: number of properties. */
 static enum tw_err read_fields(
     const struct reading *in, struct entity *ret, size_t *ret_count)
 {
@@ -396,7 +396,7 @@ enum tw_err entity_parse(struct slice text, bool need_keys, struct arena *arena,
     return result;
 }
 
-/* Is name one with an @ that is no annotation of OData? */
+/* Does name contain an @, without being an annotation of OData? */
 static bool is_unknown_name(struct slice name)
 {
     const char *at = name.len > 0 ? memchr(name.at, '@', name.len) : NULL;

@@ -67,26 +67,26 @@ struct entity {
 /*
  * entity_parse: parse one JSON object in minimalmetadata (as the service and
  * our export write it) at the start of text. odata.* members are used or
- * ignored; of a repeated member the last counts (an SDK may store
- * odata.metadata as a property, which Azurite then returns beside its own).
- * null properties count as absent. *ret_end (may be NULL): bytes used.
- * need_keys: both keys are required. Keys, names, values and ETag point into
- * text, which must outlive them, or live in arena if they have escapes; nothing
- * is NUL-terminated.
+ * ignored. They may be repeated, and then the last one counts: an SDK may store
+ * odata.metadata as a property, which Azurite then returns beside its own. null
+ * properties count as absent. *ret_end (may be NULL): bytes used. need_keys:
+ * both keys are required. Keys, names, values and ETag point into text, which
+ * must outlive them, or live in arena if they have escapes; nothing is
+ * NUL-terminated.
  *
- * TW_INVALID: err names the property, never its value. Refused: duplicate names
- * of properties and of their types, numbers outside their type, unknown Edm
- * types, malformed values, more than ENTITY_MAX_READ_PROPERTIES.
+ * TW_INVALID: err names the property, never its value. Refused: any other
+ * repeated name, also NAME@odata.type; numbers outside their type; unknown Edm
+ * types; malformed values; more than ENTITY_MAX_READ_PROPERTIES properties.
  */
 TW_MUST_USE enum tw_err entity_parse(struct slice text, bool need_keys,
     struct arena *arena, struct entity *ret, size_t *ret_end, struct err *err);
 
 /*
- * entity_parse_exact: like entity_parse() with need_keys, for a text that no
- * service has answered: nothing in it is ignored or replaced silently. Refused
- * too: a name with an @ that is no annotation of OData (a value, or the type of
- * one, would be lost), and a key with half of a surrogate pair (decoded it is
- * the key of another entity).
+ * entity_parse_exact: like entity_parse() with need_keys, for a text that does
+ * not come from a service: nothing in it is ignored or replaced silently.
+ * Refused too: a name with an @ that is no annotation of OData, because a value
+ * or its type would be lost; a key with half of a surrogate pair, because the
+ * decoded key would be that of another entity.
  */
 TW_MUST_USE enum tw_err entity_parse_exact(struct slice text,
     struct arena *arena, struct entity *ret, size_t *ret_end, struct err *err);

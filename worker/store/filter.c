@@ -213,7 +213,7 @@ static struct slice peek_number(const struct parser *in)
     size_t end = in->at;
 
     if (in->text.at[end] ==
-        '-') /* the caller checked that a character follows */
+        '-') /* the caller checked that this character exists */
         end++;
     while (end < in->text.len &&
            (is_word_char(in->text.at[end]) || in->text.at[end] == '.' ||

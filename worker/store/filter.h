@@ -66,14 +66,14 @@ struct filter_known {
 
 struct filter_effect {
     bool matches; /* the filter may match a changed entity */
-    bool loses;   /* the filter may match an entity before the change that it
-                     does not match afterwards */
+    bool loses;   /* the filter may match an entity before the change, and not
+                     match it afterwards */
 };
 
 /*
  * filter_effect: returns what the change that `known` describes means for
- * filter. Properties with other names are unchanged. If a member of the result
- * is false, this is certain for every entity.
+ * filter. Properties with other names are unchanged. A member of the result
+ * that is false is certain: what it describes happens to no entity.
  */
 struct filter_effect filter_effect(const struct filter *filter,
     const struct filter_known *known, size_t count);
@@ -88,7 +88,7 @@ size_t filter_comparisons(const struct filter *filter);
 
 /*
  * filter_is_plain: does filter have only eq comparisons with texts, booleans
- * and guids, joined by and and or? All stores agree on what such a filter
+ * and guids, joined by `and` and `or`? All stores agree on what such a filter
  * matches.
  */
 bool filter_is_plain(const struct filter *filter);

@@ -18,9 +18,9 @@
 
 #include "worker/base/text.h"
 
-/* Accepted difference between the clocks of one store's servers: 2 s, or this
- * share of a longer visibility timeout, 20 s at most. A pause of that length is
- * always covered by the time which the deadline keeps free for a request
+/* Accepted difference between the clocks of one store's servers: a sixth of the
+ * visibility timeout, but at least 2 s and at most 20 s. A pause of that length
+ * is always covered by the time which the deadline keeps free for a request
  * (deadline.h). worker/DESIGN.md lists the effects of a pause that is too short
  * to be detected. */
 #define DIFFER_MS 2000

@@ -35,18 +35,18 @@
  * in 500,000 reaches it. */
 #define SCORE_LIMITED 6
 
-/* Growth: at first 5 % a request, because the rate is a guess; an eighth of
- * that after each refusal that confirms the rate, but at least GROWTH_LEAST;
- * twice as much after CALM served requests without a refusal. At a limit that
- * was found about one request in 150 is refused. */
+/* Growth: at first 5 % a request, because the rate is a guess. Each refusal
+ * that confirms the rate divides the growth by 8, down to GROWTH_LEAST. Every
+ * CALM served requests without a refusal double it. Once the limit is found,
+ * about one request in 150 is refused. */
 #define GROWTH_FIRST 0.05
 #define GROWTH_LEAST 0.0005
 #define GROWTH_CONFIRMED (1.0 / 8)
 #define CALM 250
 /* A rate that starts at the limit and grows by g with each request is refused
- * after sqrt(2 / g) requests; the rate in fact starts somewhat below the limit.
- * A refusal before TOO_SOON times sqrt(2 / g) requests is not explained by a
- * limit. */
+ * after sqrt(2 / g) requests, and later if it starts below the limit, as it
+ * does. So a refusal before TOO_SOON times this number of requests does not
+ * come from a limit; the growth is then multiplied by GROWTH_TOO_SOON. */
 #define TOO_SOON 1.0
 #define GROWTH_TOO_SOON 3
 /* Factors of growth for a response to a request that was in flight at a
@@ -55,10 +55,10 @@
 #define GROWTH_ALSO_REFUSED (1.0 / 2)
 #define GROWTH_STILL_SERVED 1.2
 
-/* Minimum of entities served since the oldest recorded refusal for measuring a
- * limit, in multiples of the largest request; and the smallest factor by which
- * one measurement lowers the rate. */
+/* A limit is measured only if at least this many times the entities of the
+ * largest request were served since the oldest recorded refusal. */
 #define MEASURED_REQUESTS 4
+/* One measurement lowers the rate to no less than this share of it. */
 #define FALL_MOST 0.5
 /* Factor of the rate if too little was served to measure a limit, because the
  * service's bucket is still in debt. */
@@ -67,6 +67,7 @@
 /* If a limit is measured below this share of its first estimate, it is assumed
  * not to exist. */
 #define REFUTED (1.0 / 4)
+/* Maximum number of such limits that count for SCORE_LIMITED. */
 #define REFUTED_MOST 3
 
 /* If the service refuses this share of recent requests although they keep to

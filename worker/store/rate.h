@@ -76,8 +76,9 @@ struct rate {
 /* rate_init: begin with an open rate. */
 void rate_init(struct rate *rate);
 
-/* rate_init_like: begin with the limit of `other`, which rate is expected to
- * have too; the rate rises from there. If `other` is open, rate is open. */
+/* rate_init_like: begin with the limit of `other`, because rate is expected to
+ * have the same limit; the rate rises from there. If `other` is open, rate is
+ * open. */
 void rate_init_like(
     struct rate *rate, const struct rate *other, int64_t now_ms);
 
@@ -101,9 +102,9 @@ struct rate_answer {
 void rate_answered(struct rate *rate, const struct rate_answer *answer);
 
 /* rate_page: return how many entities one page should request at most; 0: no
- * limit. While the rate is limited, this is half of the entities that it allows
- * in a second. While it is open, it is 128 plus the number served so far, and
- * no limit once that would exceed 1,000. */
+ * limit. While the rate is limited, the result is half of the entities that the
+ * rate allows in a second. While the rate is open, the result is 128 plus the
+ * number of entities served so far; once this sum reaches 1,000, 0. */
 unsigned rate_page(const struct rate *rate);
 
 #endif

@@ -17,10 +17,10 @@
 
 /* How many of an account's last responses are kept. */
 #define LAST 64
-/* Minimum number of responses of the partition before its limit can be the
- * cause of a refusal; and of other partitions before the shares of refusals are
- * compared. */
+/* A refusal counts for a partition only after this many responses of it. */
 #define LEAST_OWN 4
+/* The share of refusals of a partition is compared with that of the others only
+ * after this many responses of the others. */
 #define LEAST_OTHERS 8
 /* A refusal counts for the partition only if the partition is refused at least
  * this many times as often as others. */

@@ -394,8 +394,7 @@ static const struct pool_request *earlier_in_silence(
     return !first || task->left_ms < first->left_ms ? task : first;
 }
 
-/* Returns the request that was sent first of all requests in flight to silent
- * stores. */
+/* Returns the oldest of the requests in flight to silent stores. */
 static const struct pool_request *first_in_silence(
     const struct request_pool *request_pool, int64_t now_ms)
 {

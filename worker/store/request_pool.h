@@ -3,9 +3,10 @@
  * Request pool: makes storage requests for all worker threads, and is the one
  * retry layer. A task is one request and all its tries. A request thread makes
  * one exchange at a time; a caller that waits for its task makes the exchanges
- * of the task itself. A task to be tried again returns to the queue with a
- * not-before time and frees its request thread. Request threads serve the
- * clients round robin, so that a large run does not starve a small one.
+ * of the task itself. A task that is to be retried returns to its client's list
+ * with the time of the next try, and frees its request thread. Request threads
+ * serve the clients round robin, so that a large run does not starve a small
+ * one.
  *
  * Retried here: TW_BUSY, and TW_UNKNOWN of repeatable tasks (reads). Never
  * retried: TW_UNKNOWN of a write; the owner of the task reads, then decides.
@@ -64,8 +65,8 @@ struct pool_request {
     bool given; /* by_caller only: the caller may make the next exchange now */
     struct pool_request *next;
     struct pool_client *client;
-    /* Boot clock: when the next try may start, when the next try would start
-     * without the deadline, when the last try started. */
+    /* Boot clock. not_before_ms: when the next try may start; retry_ms: when it
+     * would start without the deadline; left_ms: when the last try started. */
     int64_t not_before_ms, retry_ms, left_ms;
     bool watched; /* the task counts for the silence of its store */
     bool refused; /* not sent, or not retried, because its store is silent or
@@ -109,11 +110,13 @@ void request_pool_reach_until(struct pool_client *client, int64_t until_ms);
 
 /*
  * request_pool_watch_silence: call for the client of a run that occupies a
- * worker thread. A silent store occupies one worker thread of all such clients
- * together (silence.h), because further requests to it are refused (TW_BUSY,
- * breaker_open) or given up. Tables of `ledger` (borrowed) are exempt, because
- * without them no worker thread can work. request_pool_is_silent: are requests
- * to the store refused now because it is silent or useless?
+ * worker thread. All such clients together lose at most one worker thread to a
+ * silent store (silence.h), because further requests to the store are refused
+ * (TW_BUSY, breaker_open) or given up. Tables of `ledger` (borrowed) are
+ * exempt, because without them no worker thread can work.
+ *
+ * request_pool_is_silent: are requests to the store refused now because it is
+ * silent or useless?
  */
 void request_pool_watch_silence(
     struct pool_client *client, const struct store *ledger);
@@ -121,8 +124,8 @@ bool request_pool_is_silent(
     struct request_pool *request_pool, const struct store *store);
 
 /* request_pool_rate: return the limit, in entities a second, that the rate
- * limiter applies to the account of store or, if of_partition, to that
- * partition of it which was refused last; < 0: no limit is known. */
+ * limiter applies to the account of store or, if of_partition, to the partition
+ * of that account which was refused last; < 0: no limit is known. */
 double request_pool_rate(struct request_pool *request_pool,
     const struct store *store, bool of_partition);
 
@@ -149,8 +152,8 @@ bool request_pool_done(
 void request_pool_wait(struct pool_client *client, struct pool_request *task);
 
 /* request_pool_wait_any: wait until more than `seen` tasks of this client have
- * ended, or no task is left. Returns how many have ended so far, which is
- * `seen` of the next call; 0 in the first call. */
+ * ended, or no task is left. Returns how many have ended so far. Pass 0 as
+ * `seen` in the first call, then the result of the call before. */
 uint64_t request_pool_wait_any(struct pool_client *client, uint64_t seen);
 
 /* request_pool_call: submit and wait; the exchanges are made on the calling

@@ -3,7 +3,7 @@
  * When a storage call that was not carried out is retried: one policy for all
  * callers of a store. The wait before the next try is random below a growing
  * limit, or what the service asks for. A throttled try (429, 503) does not
- * count, because the service is up and will serve later.
+ * count towards RETRY_TRIES, because the service is up and will serve later.
  */
 #ifndef TW_STORE_RETRY_H
 #define TW_STORE_RETRY_H

@@ -8,8 +8,8 @@
  * - If a store has not responded within the last ten seconds (or ever), one
  *   request is sent. Further requests wait for the response to that one, at
  *   most a second.
- * - A store is silent when no response has come for ten seconds, and for a
- *   second since a request was sent, and for three times its slowest response
+ * - A store is silent when no response has come for ten seconds, and requests
+ *   have been in flight for a second and for three times its slowest response
  *   time, because a slow store is not silent. Further requests are refused.
  *   Requests in flight are given up, except one (request_pool.c), which may
  *   take its whole time.
@@ -35,8 +35,8 @@
 /* A store that responded within this time is not silent: Azure responds to a
  * query within five seconds, with a continuation if need be. */
 #define SILENCE_LATELY_MS 10000
-/* A store that has not responded for less than this time is not silent. It is
- * below a second, because a request in flight checks this once a second. */
+/* A store may be silent only after this time without a response. It is below a
+ * second, because a request in flight checks this once a second. */
 #define SILENCE_FIRST_MS 900
 /* A store may be silent only after this multiple of its slowest response
  * time. */

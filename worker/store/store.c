@@ -277,7 +277,7 @@ static void note_date(struct store *store, enum store_service service,
     spin_lock_release(&store->dated_lock);
 }
 
-/* libcurl's clock and platform_boot_ms() differ by less. */
+/* libcurl's clock and platform_boot_ms() differ by less than this. */
 #define BRIEF_SLACK_MS 100
 
 /* Did a request end without a response because its limit is shorter than the
@@ -414,7 +414,8 @@ static enum tw_err check_goes_on(const char *what,
         what);
 }
 
-/* Empty the page for a request whose `from` may have its texts in *ret_held. */
+/* Empties the page, but moves the texts of its `next` to *ret_held, because the
+ * request's `from` may point to them. */
 static void begin_page(
     struct page *page, struct continuation *from, struct arena *ret_held)
 {
@@ -613,8 +614,8 @@ static enum tw_err check_neighbours(
     return TW_OK;
 }
 
-/* Check the operations of a batch. *failed: the index of the invalid operation;
- * unchanged if the batch as a whole is invalid. */
+/* Checks the operations of a batch. *failed: the index of the invalid
+ * operation; unchanged if all are valid. */
 static enum tw_err check_operations(
     const struct batch *batch, size_t *failed, size_t *bytes, struct err *err)
 {

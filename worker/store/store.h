@@ -47,8 +47,9 @@ struct exchange {
     int64_t sent_ms;  /* platform_boot_ms() at sending; 0: not sent */
     int64_t began_ms; /* platform_boot_ms() when the store was given the
                          request, which may be sent later */
-    int64_t date_ticks; /* the service's clock in the response; 0: no response.
-                           Azure's Date has whole seconds */
+    int64_t date_ticks; /* the service's clock in the response; 0: no response,
+                           or no Date of the service. Azure's Date has whole
+                           seconds */
     int64_t retry_after_ms; /* the service's Retry-After; -1: none */
     int http_status;   /* HTTP status of the response; 0: no HTTP response */
     bool breaker_open; /* the store counts as not responding (circuit breaker,
@@ -67,8 +68,8 @@ struct exchange {
     struct err err; /* the error text, unless the outcome is TW_OK */
 };
 
-/* The longest time, in ms, between giving up a request and its late arrival:
- * the service ends every request after 30 s. */
+/* For how long, in ms, a request that was given up may still be applied: the
+ * service ends every request after 30 s. */
 #define STORE_LATE_REQUEST_MS 30000
 
 /* Capabilities of a store. */
@@ -92,20 +93,20 @@ struct store_capabilities {
     const char *identity; /* permanent and unique, equal under any configured
                              name. At most STORE_IDENTITY_MAX bytes, no secret;
                              NULL: unknown. Lives as long as the store */
-    const char *account_name; /* AccountName in lower case; NULL: unknown, or no
-                                 Azure account. One account may have several
-                                 hosts (a private endpoint, a custom domain, an
-                                 address), and so several identities; but two
-                                 services may have accounts of one name. So
-                                 equal names show only that two stores may be
-                                 one account: use account_name where taking two
-                                 accounts for one makes jobs wait without need.
-                                 Lives as long as the store */
-    const char *cloud_account; /* AccountName together with its cloud, as
-                                  account_in_cloud() has it: equal under every
-                                  host of one account, and different for two
-                                  accounts. NULL where account_name is. Lives as
-                                  long as the store */
+    const char *account_name;  /* account_public_name(); NULL: unknown, or no
+                                  Azure account. Equal names show only that two
+                                  stores may be one account. One account may
+                                  have several hosts (a private endpoint, a
+                                  custom domain, an address), and so several
+                                  identities. But accounts of two clouds may
+                                  have one name. So use account_name only where
+                                  a wrong match costs little, for instance makes
+                                  a job wait. Lives as long as the store */
+    const char *cloud_account; /* account_in_cloud(), the account's name with
+                                  its cloud: equal under every host of one
+                                  account, and different for two accounts. NULL
+                                  if account_name is NULL. Lives as long as the
+                                  store */
 };
 
 /* ---- tables ---- */
@@ -126,9 +127,9 @@ struct key_range {
 struct key_range key_range_exact(struct slice key);
 struct key_range key_range_prefix(struct slice prefix, struct arena *arena);
 /* key_range_between: make a range that contains all keys with from <= key <
- * below in UTF-16 order, which is the service's, even if a store sorts by code
- * points. The range may contain other keys, so the caller tests each key. NULL:
- * no bound. */
+ * below in UTF-16 order, the order of the service. It contains them in a store
+ * that sorts by code points too. The range may contain other keys, so the
+ * caller tests each key. NULL: no bound. */
 struct key_range key_range_between(
     const struct slice *from, const struct slice *below, struct arena *arena);
 /* key_range_has: is key in range, in UTF-16 order? */
@@ -153,8 +154,8 @@ struct scan_request {
                                    are always returned; NULL: all properties */
     size_t select_count;
     unsigned top;     /* maximum number of entities, 1..1000; 0: 1000 */
-    size_t max_bytes; /* maximum size of the response, 0: 32 MiB; if it is
-                         larger: TW_TOO_LARGE, and a smaller top may succeed */
+    size_t max_bytes; /* maximum size of the response; 0: 32 MiB. A larger
+                         response: TW_TOO_LARGE; a smaller top may succeed */
     bool damaged_too; /* return a stored but unreadable entity with its keys,
                          without ETag and properties, regardless of the filter;
                          false: such an entity fails the scan */
@@ -173,10 +174,10 @@ struct page {
     struct buf body;    /* the response body, into which entities may point */
     struct entity *entities;
     size_t count;             /* may be 0 though next.more is set */
-    struct continuation next; /* a scan ends only when !next.more. Its texts
-                                 live until the page is filled by a request that
-                                 succeeds, so that a request that fails can be
-                                 made again with the same `from` */
+    struct continuation next; /* a scan ends only when !next.more. The texts of
+                                 next live until a request that succeeds fills
+                                 the page, so that a failed request can be made
+                                 again with the same `from` */
     struct arena next_arena;  /* used by store.c only: memory of next */
 };
 void page_init(struct page *page);

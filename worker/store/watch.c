@@ -23,7 +23,8 @@
 
 #define LOG_SUFFIX "-wal"
 
-/* Delays from one call of changed() to the next. */
+/* Delays of the repeated calls of changed() after one event; each is counted
+ * from the call before. */
 static const int AGAIN_MS[] = {10, 20, 40, 80, 160};
 
 #define AGAIN_COUNT (sizeof(AGAIN_MS) / sizeof(AGAIN_MS[0]))
