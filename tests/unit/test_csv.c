@@ -184,6 +184,8 @@ SCRATCH_TEST(a_header_names_both_keys_and_each_column_once)
         "PartitionKey,RowKey,a b", "p,r,x", "is not a valid property name");
     assert_refused(
         "PartitionKey,RowKey,", "p,r,x", "is not a valid property name");
+    assert_refused("PartitionKey,RowKey,\"a\nb@type\"", "p,r,x",
+        "is not a valid property name");
 }
 
 SCRATCH_TEST(a_header_with_too_many_columns_is_refused)

@@ -153,19 +153,23 @@ static enum tw_err fail_column(
 static enum tw_err read_column(
     struct csv_column *column, struct slice name, struct err *err)
 {
+    struct slice property = name;
+    bool is_type = is_type_name(&property);
     struct err why;
 
     column->name = name;
-    if (slice_is(name, "PartitionKey"))
+    if (slice_is(property, "PartitionKey"))
         column->what = CSV_PARTITION_KEY;
-    else if (slice_is(name, "RowKey"))
+    else if (slice_is(property, "RowKey"))
         column->what = CSV_ROW_KEY;
-    else if (slice_is(name, "Timestamp") || is_type_name(&name))
+    else if (slice_is(property, "Timestamp"))
         column->what = CSV_IGNORED;
-    else if (entity_check_name(name, &why) == TW_OK)
+    else if (entity_check_name(property, &why) == TW_OK)
         column->what = CSV_PROPERTY;
     else
         return fail_column(name, "is not a valid property name", err);
+    if (is_type)
+        column->what = CSV_IGNORED;
     return TW_OK;
 }
 

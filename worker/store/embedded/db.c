@@ -36,9 +36,9 @@
 #define IDENTITY_LEN DB_IDENTITY_MAX /* length of a text_random_id() */
 #define KEY_MAX_BYTES 65536
 
-/* Maximum of a stored time, in October 8999. No real clock shows a later time,
+/* Maximum of a stored time: the start of the year 9000. No real clock is later,
  * and sums do not overflow. */
-#define TICKS_9000 INT64_C(2839752864000000000)
+#define TICKS_9000 INT64_C(2839809888000000000)
 
 #define OPEN_WAIT_MS 10000
 #define NAP_MAX_MS 20
