@@ -3,7 +3,7 @@
  * Model of jobs/cascade/cascade.c and jobs/cascade/walk.c: what a cascade does,
  * step by step, while front ends add children and create the parent again, and
  * attempts die. Each guard of the code can be removed with -DNO_...;
- * tests/model/guards has the list and what goes wrong without it.
+ * tests/model/guards lists the guards and what goes wrong without each.
  *
  *   Run     one run: attempts one after another (tests/model/lease.pml shows
  *           that there are never two at a time), each of which may die before
@@ -333,7 +333,7 @@ begin:
         fi
     }
 
-pass: /* the first page may be read before the parent is */
+pass: /* the first page may be read earlier than the parent */
     atomic {
         if
 #ifdef NO_READING_AHEAD_WHEN_DUE

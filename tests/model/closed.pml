@@ -16,8 +16,8 @@
  *
  * Modelled: the `closed!` row of a pair of tables and a job, the row of the end
  * that it names, the `!closed` row of a job. All jobs copy from one table. Of
- * an ETag only whether it is still the present one. What a run has closed may
- * be opened once its requests can no longer be late.
+ * an ETag the model knows only whether it is still the present one. What a run
+ * has closed may be opened once its requests can no longer be late.
  *
  * Not modelled: leases (lease.pml: attempts of a run never overlap, and a late
  * write of a run's end is refused), several locks in one batch (locks.pml),

@@ -16,9 +16,9 @@
  * Modelled: every request of a copy job with two tables. Each is answered,
  * carried out without a response, lost, or late. A source is the number of its
  * state, which is its ETag; its copy key is part of this state. Of a copy's
- * ETag only whether it is still the present one. A client's value at a copy key
- * (an entity of its own, an edit) may be removed only by a client, or if
- * `replace` allows it.
+ * ETag the model knows only whether it is still the present one. A client's
+ * value at a copy key (an entity of its own, an edit) may be removed only by a
+ * client, or if `replace` allows it.
  *
  * Not modelled: batches, the number of deletes above which rule C6 refuses a
  * run, two names of one account (C5), copies in the table of their source (C4),

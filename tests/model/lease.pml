@@ -3,7 +3,7 @@
  * Model of worker/run/lease.c, renewer.c and attempt.c,
  * worker/store/deadline.c: two workers, one message, one run, and one entity
  * that the run must change. Each guard can be removed with -DNO_...;
- * tests/model/guards has the list and what goes wrong without it.
+ * tests/model/guards lists the guards and what goes wrong without each.
  *
  *   Worker  receives the message (or finds the run without one, as an orphan),
  *           acquires the lease, renews it, works, ends
@@ -23,17 +23,17 @@
  * process had sent may be carried out at any time (rule A4), and need not be in
  * time any more.
  *
- * -DPAUSES: worker/store/lease_clock.c too. A hypervisor pauses a worker's
- * machine: it sleeps, and its own clock stops (only that of worker 0; workers
- * do not sleep otherwise). A worker cannot know of its pause before it has
- * received a response to a request that was sent, or carried out, after the
- * pause. Until then the worker is "blind", and the properties are required of
- * it only from this response on. Ledger and data are in one account, so a pause
- * is shown once. Every pause is longer than what Date cannot show (PAUSE), and
- * the part of a pause that follows a response counts only if it is, too;
- * shorter pauses are described in worker/DESIGN.md. The model leaves out that
- * the ledger's Date shows LeaseUntil: a worker that does not use this continues
- * for longer.
+ * -DPAUSES: worker/store/lease_clock.c too. A hypervisor pauses the machine of
+ * worker 0: this worker sleeps, and its own clock stops. Workers do not sleep
+ * otherwise. A worker cannot know of its pause before it has received a
+ * response to a request that was sent, or carried out, after the pause. Until
+ * then the worker is "blind", and the properties are required of it only from
+ * this response on. Ledger and data are in one account, so a pause is shown
+ * once. Every pause takes at least PAUSE ticks, because Date cannot show a
+ * shorter one. The part of a pause that follows a response counts only if it
+ * takes as long, too. worker/DESIGN.md describes shorter pauses. The model
+ * leaves out that the ledger's Date shows LeaseUntil: a worker that does not
+ * use this continues for longer.
  *
  * -DONLY_THE_NETWORK: no worker sleeps, dies or stops, and only the ledger is
  * written; so more FAULTS are possible.
@@ -42,7 +42,7 @@
  * pop receipts are kept as "is it still the present one", Epoch as "whose
  * acquisition was the last". Each worker has at most one ledger write and one
  * data write under way. A second of the service's Date is two ticks. A request
- * is in time until REQUEST and a tick after it was sent; until then no other
+ * is in time until REQUEST + 1 ticks after it was sent; until then no other
  * worker may have acquired the lease.
  */
 
@@ -381,7 +381,7 @@ inline send_ledger(what, lease, claims)
 #define TAKE_DATE                                                              \
     if                                                                         \
     :: sent[self] == LANDED && !is_fresh[self] ->                              \
-        /* given before the pause: it is shown once more */                    \
+        /* it was given before the pause, and does not show the pause */       \
         lag[self] = (landed[self] < PAUSE -> 0 : landed[self]);                \
         unseen[self] = unseen[self] || lag[self] > 0                           \
     :: sent[self] == LANDED && is_fresh[self] ->                               \

@@ -15,7 +15,7 @@
  *
  * Modelled: reading the locks and the runs that have them, the batch with the
  * ETags that were read, freeing the locks after the end. A lock names a run. Of
- * an ETag only whether it is still the present one.
+ * an ETag the model knows only whether it is still the present one.
  *
  * Not modelled: leases (lease.pml), requests with an indeterminate outcome (the
  * ledger resolves them by reading), what a run does with its tables (move.pml,
