@@ -286,9 +286,9 @@ async function embedded_jobs(bench) {
   }
 }
 
-// The cases. least: the case fails if it is not at least as many times less CPU
-// than `than`; wanted: the goal for this ratio; a_second: the goal for the jobs
-// or entities a second.
+// The cases. least: the case fails unless `than` needs at least this many times
+// its CPU time; wanted: the goal for this ratio; a_second: the goal for the
+// jobs or entities a second.
 const CASES = [
   {name: 'cascade', run: cascade(ENTITIES, 'azsim'), than: 'libcurl',
     least: 0.3, wanted: 0.5},

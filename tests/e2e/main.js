@@ -38,7 +38,7 @@ const PHASES = [
   {number: 1, at_once: 4}, {number: 2, at_once: 3}, {number: 3, at_once: 3},
 ];
 
-// The name in which a WORD is searched, as azurite-kill-sweep.
+// Returns the name that is searched for a WORD, such as azurite-kill-sweep.
 function full_name(suite) {
   return `${suite.store} ${suite.name}`.replace(/ /g, '-');
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // node with_azurite.js COMMAND [ARGUMENT ...]: starts an Azurite, runs the
 // command with TABLEWARD_AZURITE set to its connection string, and stops the
-// Azurite. If AZSIM names the program azsim, starts one too: TABLEWARD_AZSIM.
+// Azurite. If AZSIM names the program azsim, also starts an azsim, whose
+// connection string is in TABLEWARD_AZSIM.
 'use strict';
 
 const {spawnSync} = require('child_process');

@@ -75,7 +75,7 @@ static int act(void *context)
 }
 
 /* Returns whether the run may wait for its archive, because a write to the
- * archive has failed. A drain ends without such a run. */
+ * archive has failed. A drain ends although such a run is still open. */
 static bool may_hold(const struct trial *trial)
 {
     return atomic_load(&trial->report->archive_failed) > 0;
@@ -220,8 +220,8 @@ static void examine(const struct scene *scene, const struct io_kind *kind,
     folder_remove(subject.folder);
 }
 
-/* Ends the process if there is no such scene that writes, or no such kind of
- * failure. NULL: all of them. */
+/* Ends the process if scene_name is not the name of a scene that writes, or
+ * kind_name not that of a kind of failure. A name may be NULL: all. */
 static void check_names(const char *scene_name, const char *kind_name)
 {
     const struct scene *scene = scene_name ? scene_named(scene_name) : NULL;

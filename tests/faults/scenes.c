@@ -10,8 +10,9 @@
 #include "tests/faults/trial.h"
 
 /* One and a half visibility timeouts: every lease is over, and every message is
- * visible. But no run counts as an orphan yet: its attempt would begin without
- * its message, which would then be hidden for a further visibility timeout. */
+ * visible. But no run counts as an orphan yet. An attempt of an orphan would
+ * begin without the run's message, and the message would then be hidden for
+ * another visibility timeout. */
 #define AHEAD_MS (3 * 60 * 1000)
 
 #define JOB(name)                                                              \

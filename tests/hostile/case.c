@@ -23,7 +23,8 @@
 #define WORDS_MAX 16
 
 /* The ledger and the queues are in an embedded store; the other store is the
- * hostile one. The job of the second queue must not be disturbed by it. */
+ * hostile one. The hostile store must not disturb the job of the second
+ * queue. */
 static const char default_yaml[] =
     "stores:\n"
     "  main: {embedded: main.db}\n"

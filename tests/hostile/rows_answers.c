@@ -45,8 +45,8 @@
     .command = "import Blogs in.jsonl",                                        \
     .files = {{"in.jsonl", {.before = "{" KEYS ",\"A\":1}\n"}}}
 
-/* The configuration for `enqueue`: it puts a message, after it has written the
- * run's entity and its ledger index row. */
+/* The configuration for `enqueue`. This command writes the run's entity and its
+ * ledger index row, and then puts a message. */
 #define CLOUD(credentials)                                                     \
     "stores:\n  cloud: {azure: {connection_string: \"DefaultEndpointsProtocol" \
     "=http;AccountName=acct;" credentials                                      \

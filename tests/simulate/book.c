@@ -5,12 +5,13 @@
  *   - a run is acquired only when the lease of its last owner has expired, or
  *     the owner's process has died on the same host, and when its time to be
  *     resumed has come; it ends once;
- *   - an owner sends requests only during its lease, and no requests of the
- *     kind once the run only waits for its poison copy;
+ *   - an owner sends requests only during its lease, and none to the job's
+ *     tables once only the run's poison copy is missing;
  *   - counts never fall;
  *   - an open run is on the list of open runs, an ended run on another list;
- *   - a message is deleted only when its run has ended or was once paused: the
- *     worker that then received the message may delete it after the resume.
+ *   - a message is deleted only when its run has ended or was once paused: a
+ *     worker that received the message during the pause may delete it after the
+ *     resume.
  */
 #include "tests/simulate/book.h"
 
@@ -175,8 +176,8 @@ static void judge_change(struct book *book, const struct sim_run *run,
 }
 
 /* Notes which leases the ledger now names as owner and which it has released. A
- * lease that was released may not know it yet, because the response was lost or
- * the write arrived late; it may then write its release again. */
+ * lease that was released may not know this yet, because the response was lost
+ * or the write arrived late; it may then write its release again. */
 static void note_acquired(struct book *book, const struct sim_run *run)
 {
     for (struct leaseholder *leaseholder = book->leaseholders; leaseholder;
@@ -431,11 +432,11 @@ static bool is_paused_or_cancelled(const struct entity *entity)
     return is;
 }
 
-/* True if the write may come from this lease. A lease that only carries out
- * what an operator asked of a crashed owner (cancel, pause) names no owner. Its
- * deadlines may be at the addresses of a freed lease, even one of the crashed
- * owner; and the operator may have taken the request back since the lease read
- * the run. */
+/* True if the write may come from this lease. If an owner has crashed, another
+ * lease carries out an operator's cancel or pause, and its write names no
+ * owner. The deadlines of that lease may be at the addresses of a freed lease,
+ * even of one of the crashed owner. The operator may meanwhile have withdrawn
+ * the cancel or pause. */
 static bool is_of(struct book *book, const struct leaseholder *leaseholder,
     const struct entity *entity)
 {
@@ -480,7 +481,7 @@ static bool is_ending(struct book *book, const struct leaseholder *leaseholder)
 }
 
 /* Returns why this lease may not send its own writes; NULL: it may. They may be
- * sent until the LeaseUntil that is stored. */
+ * sent until the stored LeaseUntil. */
 static const char *overdue(
     struct book *book, const struct leaseholder *leaseholder)
 {
@@ -527,7 +528,7 @@ bool book_was_paused(const struct book *book, struct slice key)
 }
 
 /* A response that tells the time takes effect once the thread of the request
- * has run. */
+ * has run, which is at most this time later. */
 #define TO_SEE_MS 100
 
 static bool cannot_know(const struct leaseholder *leaseholder)

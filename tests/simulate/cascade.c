@@ -522,8 +522,8 @@ static void judge_worker(struct cascade_state *s, const char *table,
     }
 }
 
-/* Notes and judges the writes of workers, and the new ETag of every write.
- * Front ends update the rest of the model themselves. */
+/* Judges the writes of workers and updates the model with them. Of every write
+ * it notes the new ETag. Front ends update the rest of the model themselves. */
 static void changed(void *state, const struct sim_change *change)
 {
     struct cascade_state *s = state;
@@ -735,7 +735,8 @@ static void adds_child(struct cascade_state *s, int channel)
         s->things[above].busy--;
 }
 
-/* True if nothing is under it and no front end is about to add a child. */
+/* True if nothing is under the thing and no front end is about to add a child
+ * to it. */
 static bool is_leaf(const struct cascade_state *s, int index)
 {
     const struct thing *thing = &s->things[index];
@@ -895,7 +896,7 @@ static void *begin(struct sim *sim)
     unsigned tree = sim_draw(16);
 
     s->sim = sim;
-    sim->state = s; /* the writes below are judged already */
+    sim->state = s; /* from now on each write is judged */
     arena_init(&s->arena);
     s->shape = &SIM_PICK(SHAPES);
     s->created = sim_chance(75);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The oracle: which entity is at which keys, and what clients were told is
- * stored. */
+/* The oracle: which entity is at which keys, and which values were acknowledged
+ * to clients. */
 #include "tests/simulate/cells.h"
 
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The oracle of simulations of copies, moves and deletes. It observes the
- * writes that the service carries out, and knows from them which values clients
- * were told are stored and which entity is at each key. It knows nothing of how
- * a job works.
+ * writes that the service carries out, and knows from them which values were
+ * acknowledged to clients and which entity is at each key. It knows nothing of
+ * how a job works.
  *
  * Each entity that a client writes has a value: a unique number in the property
  * V. A value is live until a client overwrites or deletes an entity that has
@@ -45,8 +45,8 @@ struct written {
 
 struct value {
     struct written *written; /* newest first */
-    int live;                /* number of entities with this value that clients
-                                were told are stored */
+    int live;                /* number of entities with this value whose write
+                                was acknowledged to a client */
     int is;                  /* number of entities that have this value now */
     bool named;              /* a run's report named an entity with this
                                 value */

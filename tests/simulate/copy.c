@@ -393,8 +393,8 @@ static void acts(void *state)
         sim_enqueue_garbage(s->sim);
 }
 
-/* Requests a last run of each job again: copies of one job may be at the copy
- * keys of the other. */
+/* Requests a last run of both jobs, and not only of one: a copy of one job may
+ * be at a copy key of the other. */
 static void ask_last(void *state)
 {
     struct copy_state *s = state;
@@ -411,7 +411,7 @@ static void *begin(struct sim *sim)
     unsigned tries = 4 + sim_draw(10);
 
     s->sim = sim;
-    sim->state = s; /* the writes below are judged already */
+    sim->state = s; /* from now on each write is judged */
     cells_init(&s->cells, sim);
     s->designs[0] = (enum design)sim_draw(DESIGNS);
     s->designs[1] =

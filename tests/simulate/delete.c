@@ -116,8 +116,8 @@ static void changed(void *state, const struct sim_change *change)
         cell->since_ms = virtual_ms();
 }
 
-/* Complains of each entity that the run left although it selected the entity
- * from the start of the run on. */
+/* Complains of each entity that the run left, although the run selected it
+ * during its whole time. */
 static void judge_success(struct delete_state *s, const struct sim_run *run)
 {
     for (const struct cell *cell = s->cells.first; cell; cell = cell->next)
@@ -227,7 +227,7 @@ static void *begin(struct sim *sim)
     unsigned tries = 10 + sim_draw(60);
 
     s->sim = sim;
-    sim->state = s; /* the writes below are judged already */
+    sim->state = s; /* from now on each write is judged */
     cells_init(&s->cells, sim);
     s->choice = (enum choice)sim_draw(CHOICES);
     sim_create_table(sim, TABLE);

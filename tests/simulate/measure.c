@@ -194,8 +194,8 @@ static bool measure_errors(void)
 #define A_SECOND_MS 1000
 
 /* The number of requests after which the breaker must be open: it opens after
- * BREAKER_FAILURES in a row, and a response to a request that had left before
- * begins the count again. */
+ * BREAKER_FAILURES in a row, and a response to a request that was sent before
+ * the outage restarts this count. */
 #define TO_KNOW (3 * BREAKER_FAILURES)
 
 /* The probes of an open breaker, one a second. A probe may be delayed before it

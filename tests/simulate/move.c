@@ -8,7 +8,7 @@
  * entities at destination keys.
  *
  * At every write of a worker: the worker creates no new value, and each value
- * that a client was told is stored is in a table, unless a client overwrote or
+ * that was acknowledged to a client is in a table, unless a client overwrote or
  * deleted it. After every run that was not cancelled: no value exists twice
  * unless a report names it. A value that a client deleted comes back only if a
  * process crashed, or a request failed or arrived late.
@@ -175,9 +175,9 @@ static void judge_doubles(struct move_state *s, int move, const char *when)
     }
 }
 
-/* Marks the values that exist twice, or unmarks all. A cancelled run may leave
- * a load half done that a crashed attempt began; the next run of one of its
- * tables completes it. */
+/* Marks the values that exist twice, or (doubtful: false) unmarks all. A
+ * cancelled run may leave a load that a crashed attempt began and did not
+ * complete; the next run on one of its tables completes this load. */
 static void note_doubts(struct move_state *s, bool doubtful)
 {
     for (int i = 1; i < s->cells.count; i++) {
@@ -313,7 +313,7 @@ static void *begin(struct sim *sim)
     unsigned tries = 4 + sim_draw(10);
 
     s->sim = sim;
-    sim->state = s; /* the writes below are judged already */
+    sim->state = s; /* from now on each write is judged */
     cells_init(&s->cells, sim);
     s->design = (enum design)sim_draw(DESIGNS);
     s->back = s->design == SAME_KEYS && sim_chance(50);

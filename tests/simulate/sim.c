@@ -367,8 +367,8 @@ static enum tw_err resume_run(struct sim *sim, const char *key, struct err *err)
     return code;
 }
 
-/* Resumes the run until no pause is left: the owner may see the pause late, or
- * be dead. */
+/* Resumes the run, if necessary several times, until it is no longer paused:
+ * its owner may see the pause late, or be dead. */
 static void resume_after_a_while(struct sim *sim, const char *key)
 {
     struct err err;

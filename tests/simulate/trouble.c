@@ -324,10 +324,11 @@ void trouble_need_queue(const struct troubles *troubles, const char *queue)
 /* After this time every stall is over. */
 #define SIEGE_MS 100000
 /*
- * The longest time of the run beside: polls of 20 s, a lease of 33 s, and the
- * work. If a request takes long to fail, TO_KNOW_MS more: ten requests, with
- * waits between them, until the breaker is open; and, as there may be only one
- * slot, one such request for each earlier run.
+ * The longest time of the run of the job beside: polls of 20 s, a lease of
+ * 33 s, and the work. If requests take long to fail, two times are added:
+ * TO_KNOW_MS, the time of ten requests and the waits between them until the
+ * breaker is open; and, because there may be only one slot, the time of one
+ * such request for each earlier run.
  */
 #define BESIDE_MAX_MS 60000
 #define TO_KNOW_MS 150000

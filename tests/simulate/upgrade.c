@@ -159,8 +159,8 @@ static void asks(struct upgrade_state *s)
         sim_enqueue(s->sim, "x", id, false, 0);
 }
 
-/* Writes with the old release for the last time, which no round sees, and then
- * requests the contract run. */
+/* Writes with the old release for the last time, after the rounds of all expand
+ * runs, and then requests the contract run. */
 static void ask_for_contract(void *arg)
 {
     struct upgrade_state *s = arg;
@@ -255,7 +255,7 @@ static void *begin(struct sim *sim)
     unsigned group = sim_draw(RELEASE_GROUPS);
 
     s->sim = sim;
-    sim->state = s; /* the writes below are judged already */
+    sim->state = s; /* from now on each write is judged */
     arena_init(&s->arena);
     s->releases = releases_new(sim_chance(50));
     s->value = 1001;

@@ -13,9 +13,9 @@ struct carry {
     const struct scene *scene;
     struct ledger_run run;
     struct arena arena;
-    unsigned char *at_source, *at_copy; /* by index into the stage: 1 if the
-                                           entity is unchanged; number of its
-                                           copies */
+    unsigned char *at_source, *at_copy; /* by index into the stage; at_source:
+                                           1 if the entity is unchanged;
+                                           at_copy: number of its copies */
 };
 
 static const struct sweep_carry *rules_of(const struct carry *c)

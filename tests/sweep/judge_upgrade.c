@@ -163,8 +163,8 @@ static bool judge_counts(const struct judgement *j, struct err *err)
     return true;
 }
 
-/* Judges the states of both runs. The contract run may fail after a kill,
- * because it may come too early. */
+/* Judges the states of both runs. After a kill the contract run may fail,
+ * because it may begin before the upgrade run has ended. */
 static bool judge_states(const struct judgement *j, struct err *err)
 {
     const struct scenario *scenario = j->scene->scenario;

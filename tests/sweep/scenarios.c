@@ -11,7 +11,8 @@
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
 
-/* Time of the last settle pass after the tombstone, in SETTLE_LONG. */
+/* Seconds from the tombstone to the last settle pass in the scenarios with
+ * SETTLE_LONG. */
 #define LAST_LOOK_S 150
 
 /* ---- stages ---- */
@@ -541,8 +542,7 @@ static const struct model_upgrade UPGRADE = {POSTS, MODEL_STEPS("fail")},
 #define SLOW_MS 3000
 /* The lease is renewed, and a checkpoint stored, in the middle of a round. */
 #define SLOWEST_MS 9000
-/* Requests are fast enough for a run that is asked to stop to do so within 10
- * s. */
+/* Requests are so fast that a run stops within 10 s when it is asked to. */
 #define PACED_MS 300
 /* Before a move stops, it completes its load. After a kill the next worker does
  * this, some hours later. */

@@ -250,8 +250,9 @@ static bool run_crash(struct sweep *sweep, const struct crash *crash)
     return true;
 }
 
-/* Runs a case with an operator. Its one kill is at a request of all processes
- * counted together; if they make fewer requests, none is killed. */
+/* Runs a case with an operator. The case has one kill. The number of the
+ * request at which it happens counts the requests of all processes of the case;
+ * if there are fewer, no process is killed. */
 static bool run_asked(struct sweep *sweep, const struct crash *crash)
 {
     struct last_words *words = &sweep->shared->words;
@@ -526,8 +527,8 @@ static char **read_options(struct sweep *sweep, char **words)
     return words;
 }
 
-/* Draws the seed and, for a share, which cases it takes: other ones each
- * time. */
+/* Draws the seed and, if --share is given, which cases are run, so that each
+ * sweep runs others. */
 static void draw_share(struct sweep *sweep)
 {
     uint64_t drawn;

@@ -170,8 +170,8 @@ class Group {
     await this.azsim.control({skew_s: skew.skew_s || 900});
   }
 
-  // read_log: reads the entries since the last call, notes their claims and
-  // returns them.
+  // read_log: reads the entries since the last call, notes the claims among
+  // them, and returns these entries.
   async read_log() {
     const since = this.log.length > 0 ? this.log[this.log.length - 1].n + 1 : 0;
     const more = await this.azsim.log(since);

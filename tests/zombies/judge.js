@@ -19,15 +19,16 @@
 //                  Allowed: one for each request thread, and two of the renewer
 //                  (ledger and message).
 //   changed        arrived late and changed something: never allowed, except
-//                  for two groups of changes of data, which are counted apart:
-//                  those that were stuck before they reached the service, where
-//                  no one can tell that they are late; and those that were past
-//                  the deadline when their process was stopped, some 50 us
-//                  before their first byte, which left when the process woke:
-//                  no client can prevent that. Both do what the next attempt
-//                  is about to do: delete with the ETag that was read, or
-//                  insert the run's tombstone where there is no parent. The
-//                  tables at the end show whether this is true.
+//                  for two groups of changes of data, which are counted apart.
+//                  Requests of the first group were stuck before they reached
+//                  the service, which cannot tell that they are late. Those of
+//                  the second had passed the last check of the deadline when
+//                  their process was stopped, some 50 us before their first
+//                  byte, which left when the process woke: no client can
+//                  prevent that. Both groups do what the next attempt is about
+//                  to do: delete with the ETag that was read, or insert the
+//                  run's tombstone where there is no parent. The tables at the
+//                  end show whether this is true.
 //
 // A worker that releases the run (a write to the ledger without an Owner) is
 // not overtaken by the next claim, and may still hide or delete its message.
@@ -35,8 +36,8 @@
 
 const LEDGER = 'TablewardRuns';
 const AWAKE_US = 50000;
-// A request that was past its deadline by its own note may take longer until
-// its thread runs again, if there are few processors.
+// A request whose note says that it had passed the check of its deadline may
+// take longer until its thread runs again, if there are few processors.
 const DROWSY_US = 1000000;
 
 // A batch that was refused before it was read has no target, but it has an
@@ -105,8 +106,9 @@ function stuck_at(entry, stalls) {
       entry.arrived_us < stall.woken_us);
 }
 
-// was_asleep: true if the request was past its deadline before the worker was
-// stopped, and its first byte arrived when the worker woke.
+// was_asleep: true if the request had passed the last check of its deadline
+// before the worker was stopped, and its first byte arrived when the worker
+// woke.
 function was_asleep(entry, fate, stalls) {
   return stalls.some((stall) => stall.worker === entry.worker &&
       fate.started_us <= stall.stopped_us && stall.woken_us &&

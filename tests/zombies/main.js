@@ -18,8 +18,9 @@ const {Group, now_us} = require('./group');
 const {each, random, sleep, until} = require('../e2e/lib/wait');
 
 const GROUPS_AT_ONCE = 6;
-// The kinds of groups. Long leases are needed to detect a lease that is a
-// little too long: of 200 s, a request may take 35 s, and the ledger adds 3 s.
+// The kinds of groups. The kind `long` detects a lease that is a little too
+// long: with a visibility timeout of 200 s, a request may take 35 s, and the
+// ledger adds 3 s to the lease.
 const KINDS = {
   bent: {
     speed: 10, visibility_s: 10, stalls: 25,
@@ -67,9 +68,10 @@ const MODES = {
   frozen: (group, worker, before, stall) => overtaken(group, before, stall,
       () => worker.bend.freeze(true), () => worker.bend.freeze(false)),
 
-  // Responses to it are delayed, by more than the deadline keeps back and the
-  // ledger adds, so that a deadline counted from the response would be too
-  // late; then SIGSTOP.
+  // Responses to it are delayed by more than the time that the deadline
+  // reserves for a request plus the time that the ledger adds to the lease. So
+  // a deadline that is counted from the response would be too late. Then
+  // SIGSTOP.
   async slow(group, worker, before, stall) {
     await group.azsim.control({
       slow_worker: worker.index,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Workers that are killed with SIGKILL: at a request, in three ways: before it
-// reached the service, after it took effect but before its response, and after
-// its response; or, if requests cannot be observed, after a time.
+// Kills workers with SIGKILL. If requests can be observed, a worker is killed
+// at a request, in one of three ways (WAYS): before the request reaches the
+// service; after it took effect, but before its response; after its response.
+// Otherwise a worker is killed after a time.
 'use strict';
 
 const assert = require('assert');
@@ -36,8 +37,8 @@ function kill_at(suite, worker, k, way, which) {
   proxy.after = async (request) => {
     if (request.kind === 'take') reached(request);
     if (!request.hit || way === 'answered') return;
-    // A take with `before` is killed here, too: only its response shows what it
-    // brings.
+    // At a take, `before` kills the worker here, too: only the response shows
+    // whether the take brings a message.
     kill();
     return 'lose';
   };
@@ -73,7 +74,7 @@ const operations = (requests) => requests
     .reduce((sum, r) => sum + r.operations, 0);
 
 // undisturbed: runs `job` without a kill; returns the requests of its worker,
-// and how many of them come up to the first write.
+// and the number of requests up to and including the first write.
 async function undisturbed(suite, job, args = {}) {
   const {proxy} = suite.store, first = proxy.requests.length;
   await suite.store.enqueue(job, args);
@@ -85,8 +86,8 @@ async function undisturbed(suite, job, args = {}) {
   return {requests, overhead};
 }
 
-// sweep: kills `times` workers, each at a request drawn from the remaining
-// requests of an undisturbed run, then runs one to its end; returns the
+// sweep: kills `times` workers, each at a random one of the requests that an
+// undisturbed run would still send. Then runs a worker to its end; returns the
 // requests made.
 async function sweep(suite, clean, times, seed, draw) {
   const {proxy} = suite.store, first = proxy.requests.length;
@@ -96,7 +97,8 @@ async function sweep(suite, clean, times, seed, draw) {
     const left = data(clean.requests).length -
         data(made()).filter((r) => r.done).length;
     const work = 1 + Math.max(0, Math.floor(left / (times - i + 1)));
-    // In every second process before its first write, else during its work.
+    // Every second worker is killed before its first write, the others during
+    // their work.
     const end = i % 2 ?
       await live(suite, 1 + draw(clean.overhead), WAYS[i % 3]) :
       await live(suite, 1 + draw(work), WAYS[i % 3], is_data);
@@ -107,9 +109,9 @@ async function sweep(suite, clean, times, seed, draw) {
   return made();
 }
 
-// kill_in_turn: starts `times` workers, each killed at a drawn request among
-// its first `most` to data unless it ends before, then runs one to its end;
-// returns how many were killed.
+// kill_in_turn: starts `times` workers. Each is killed at a random one of its
+// first `most` requests to data, unless it ends before. Then runs a worker to
+// its end; returns how many were killed.
 async function kill_in_turn(suite, times, most, draw) {
   let killed = 0;
   for (let i = 0; i < times; i++) {
@@ -144,9 +146,9 @@ async function time_of(suite, job) {
   return Date.now() - began;
 }
 
-// kill_in_time: starts `times` workers, each killed at a drawn time, less than
-// `most_ms`, after it acquired the lease, unless it ends before, then runs one
-// to its end; returns how many were killed. The first workers are killed
+// kill_in_time: starts `times` workers. Each is killed a random time, less than
+// `most_ms`, after it acquired the lease, unless it ends before. Then runs a
+// worker to its end; returns how many were killed. The first workers are killed
 // earlier, because the speed of this machine is not known and a worker that
 // completes the run leaves nothing to do for the others.
 async function kill_in_time(suite, times, most_ms, draw) {

@@ -27,9 +27,9 @@ function parse_exactly(text) {
   });
 }
 
-// canonical: returns a text that is equal for equal entities, whatever the
-// order of their properties and the annotation of their types; without
-// Timestamp and annotations.
+// canonical: returns a text that is the same for equal entities. It does not
+// depend on the order of the properties, on Timestamp or on annotations; a type
+// counts even if no annotation names it.
 function canonical(entity) {
   const facts = [];
   for (const [name, value] of Object.entries(entity)) {

@@ -8,9 +8,9 @@ const http = require('http');
 
 const LEDGER = 'TablewardRuns';
 
-// classify: returns {service, kind, table, operations} of a request. kind is
-// one of page, get, batch, write, tables; put, take, renew, delete, peek,
-// queue.
+// classify: returns {service, kind, table, operations} of a request. kind: of a
+// table request one of page, get, batch, write, tables; of a queue request one
+// of put, take, renew, delete, peek, queue.
 function classify(service, method, url, body) {
   const path = url.replace(/^\/[^/]+/, '').split('?')[0];
   if (service === 'queue') return {service, kind: queue_kind(method, url, path)};

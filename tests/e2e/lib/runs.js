@@ -25,8 +25,8 @@ async function run(suite, job, code = 0, args = []) {
   return {...ended, ledger: await suite.run_of(id)};
 }
 
-// again: like run, but by a worker, which tolerates more than the command: a
-// service that cannot be reached at its start.
+// again: like run, but a worker runs the job. Unlike the command, a worker may
+// be started while the service cannot be reached.
 async function again(suite, job, code = 0) {
   const {store} = suite, id = await store.enqueue(job, {});
   const worker = suite.worker(), drained = () => suite.drain(worker, code);
@@ -41,8 +41,8 @@ async function again(suite, job, code = 0) {
 const done = (suite, job, code) =>
     (suite.store.faulty ? again : run)(suite, job, code);
 
-// named: returns the keys of all entities in the `failures:` files of a job
-// whose `failures` is this folder.
+// named: returns the keys of all entities in the files of this folder, to which
+// `failures:` of a job refers.
 function named(suite, folder = 'failures') {
   const at = path.join(suite.folder, folder);
   const lines = !fs.existsSync(at) ? [] : fs.readdirSync(at).flatMap((name) =>
@@ -52,8 +52,8 @@ function named(suite, folder = 'failures') {
 
 // counts_cascade: throws unless the ledger counts a parent and the `below`
 // entities under it as deleted. lossy: responses may be lost. Then the parent
-// may not be counted: if the delete of a parent gets no response and the parent
-// is gone, somebody else may have deleted it.
+// is perhaps not counted: if the delete of a parent gets no response and the
+// parent is gone, somebody else may have deleted it.
 function counts_cascade(ledger, below, lossy) {
   const {EntitiesDeleted: deleted} = ledger;
   assert.ok(deleted === below + 1 || (lossy && deleted === below),

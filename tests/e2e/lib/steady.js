@@ -76,8 +76,8 @@ class Steady {
     await Promise.all(flying);
   }
 
-  // One write. Its number is not in `live` meanwhile, so that each entity has
-  // one write at a time.
+  // Makes one write. Meanwhile the entity's number is not in `live`, so that
+  // each entity has one write at a time.
   async #one() {
     const way = WAYS[this.next(WAYS.length)];
     if (way === 'insert' || this.live.length === 0) {

@@ -10,7 +10,7 @@ const {FaultProxy, FAULTS} = require('./fault_proxy');
 const {connection_string} = require('./azurite');
 const {seed_of_run} = require('./wait');
 
-// Number of 1000 requests to which each kind of fault happens.
+// Of 1000 requests, the number to which each kind of fault happens.
 const SHARE = Math.round(100 / FAULTS.length);
 
 class AzsimStore extends ClockedStore {

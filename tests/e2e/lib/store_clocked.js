@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The front end on an azsim whose clock a test moves forward, so that a test
-// need not wait until a late write can no longer arrive. It has no faults; the
-// worker's requests pass through the proxy.
+// need not wait until a late write can no longer arrive. The azsim makes no
+// faults; the worker's requests pass through the proxy.
 'use strict';
 
 const http = require('http');
@@ -32,8 +32,9 @@ class ClockedStore extends AzuriteStore {
     this.azurite.stop();
   }
 
-  // hurrying: returns the result of `work`. Whenever a run waits for a time
-  // meanwhile (ResumesAt), moves the clock past it, once for each time.
+  // hurrying: calls `work` and returns its result. Whenever a run meanwhile
+  // waits until a time (ResumesAt), moves the clock past that time, once for
+  // each such time.
   async hurrying(work) {
     const come = new Set();
     let over = false;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The front end on an azsim with Azure's published limits, for scenarios that
-// are long or large. The worker has its own pair of ports, by which azsim's log
-// knows its requests; no proxy stands between. Entities are stored with
-// `import`.
+// are long or large. The worker has its own pair of ports, which identify its
+// requests in azsim's log; its requests do not pass through a proxy. Entities
+// are stored with `import`.
 'use strict';
 
 const {connection_string} = require('./azurite');

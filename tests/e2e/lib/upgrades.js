@@ -139,8 +139,8 @@ const VERSIONS = [
   {at: 'other', make: (n) => with_version(blog(n), '1')},
 ];
 
-// mixed: returns the n-th entity of a table with all versions and other kinds,
-// and its version.
+// mixed: returns the n-th entity, and its version, of a table that has blogs of
+// all versions and entities of other kinds.
 function mixed(n) {
   const {at, make} =
       VERSIONS[(n + Math.floor(n / PARTITIONS)) % VERSIONS.length];

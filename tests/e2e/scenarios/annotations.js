@@ -75,7 +75,7 @@ async function upgrade(suite) {
 }
 
 // raw_get: returns the text of the response; the SDK's JSON.parse would hide
-// the second name.
+// that a name is there twice.
 async function raw_get(client, partitionKey, rowKey) {
   let text;
   await client.getEntity(partitionKey, rowKey, {

@@ -18,9 +18,9 @@ const MANY = 600;
 const FAST = 100000;
 const EFFECT_MS = 10000;
 // Number of concurrent runs of each kind, and their rate (entities a second):
-// FEW last 40 s; TEN, ten of each kind, 120 s, because it takes a minute to
-// pause them all. With a visibility timeout of 60 s a lease is renewed every 5
-// s, and the owner then sees what was asked.
+// the runs of FEW last 40 s; those of TEN, ten of each kind, last 120 s,
+// because pausing all of them takes a minute. With a visibility timeout of 60 s
+// a lease is renewed every 5 s, and its owner then sees the operator's command.
 const FEW = {count: 1, rate: 15, worker: {}};
 const TEN = {
   count: 10, rate: 5, worker: {visibility_timeout: '60s', requests: 32},
@@ -207,9 +207,9 @@ const every_kind = ({count, rate, worker: options}) => async (suite) => {
   await suite.stop(worker);
 };
 
-// Goal: while a rotated key is not known to the worker, its runs are held; once
-// the new key is in the file and SIGHUP was sent, they continue, and none has
-// failed.
+// Goal: a key is rotated. Until the worker knows the new key, its runs are
+// held. Once this key is in the file and SIGHUP was sent, they continue, and
+// none has failed.
 async function rotated(suite) {
   await suite.open({
     jobs: {purge: {kind: 'delete', table: 'Purged', store: 'cloud', all: true}},
@@ -275,7 +275,8 @@ async function rotated_ahead(suite) {
   try {
     await suite.judge('no run notices a key that is rotated ahead', async () => {
       await suite.state('before', ['running'], worker);
-      // Twice: the configuration that the first reload replaced still has runs.
+      // Reloads twice: at the second reload the configuration that the first
+      // one replaced still has runs.
       for (let reloads = 1; reloads <= 2; reloads++) {
         fs.writeFileSync(file, reloads === 1 ? first + ';' : second);
         worker.kill('SIGHUP');
@@ -308,9 +309,9 @@ const READINGS = [
   ['status', 'first'], ['status', 'fir'], ['status', 'old-000'],
 ];
 
-// ended_like: copies run `first` and its ledger index row, as a worker has
-// written them, to each id, three days earlier at the same time of day, by
-// import.
+// ended_like: imports a copy of run `first` and of its ledger index row, as a
+// worker has written them, for each id from `from` to before `to`. The times of
+// a copy are three days earlier, at the same time of day.
 async function ended_like(suite, from, to) {
   const {out} = await suite.ok(['export', LEDGER, '-']);
   const model = out.split('\n').filter((line) => /[!"]first"/.test(line));

@@ -72,8 +72,8 @@ async function again(suite) {
     await front.insert('Posts', [...sources.values()]);
     const {ledger} = await run(suite, 'by-month');
     await assert_copies(front, [...sources.values()]);
-    // A batch whose response Azurite sent too late is found stored, and counts
-    // as nothing.
+    // If Azurite sent the response to a batch too late, the worker finds its
+    // entities stored, and does not count them.
     if (suite.Store.name === 'embedded')
       assert.strictEqual(ledger.EntitiesWritten, 400);
     else
@@ -98,8 +98,8 @@ async function again(suite) {
       });
 }
 
-// Goal: what the application did to copies remains and is reported: an edited
-// copy, and a foreign entity at a copy key; a deleted copy is made again.
+// Goal: an edited copy, and a foreign entity at a copy key, remain and are
+// reported; a deleted copy is made again.
 async function copies(suite) {
   const front = await open(suite, {'by-month': BY_MONTH});
   const sources = list(60, (n) => post(n));
@@ -185,7 +185,7 @@ async function follow(suite) {
 }
 
 // Goal: a copy of a table onto itself, under another name of its store, changes
-// no entity (loss 2 of moves; such a copy would overwrite its sources).
+// no entity: it would overwrite its sources.
 async function names(suite) {
   const front = await open(suite, {});
   const sources = list(30, (n) => post(n));

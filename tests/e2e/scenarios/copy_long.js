@@ -138,7 +138,7 @@ async function follow(suite) {
       async () => {
         await store.insert('Posts', numbers.map((n) => post(n, 0)));
         // Without this wait, the second round would read all imported entities
-        // as newer.
+        // again, because they would count as newer than the first round.
         await sleep(MARGIN_MS);
         writer = new Steady(store.client('Posts'),
             {seed: 3, rate: RATE, make: post, numbers, first: SIZE}).start();

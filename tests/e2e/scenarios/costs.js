@@ -48,8 +48,8 @@ const item = (partitions, rooms) => (n) => ({
   Room: n % rooms,
 });
 
-// Row keys by which the destinations are in the order of their sources, or
-// mixed with those of other loads.
+// Row keys of the destinations. With `in order` the destinations have the order
+// of their sources; with `mixed` those of several loads are mixed.
 const KEYS = {
   'in order': {
     row_key: '{PartitionKey}_{RowKey}', of: (e) => `${e.PartitionKey}_${e.RowKey}`,

@@ -20,7 +20,7 @@ const unconfirmed = (requests) => requests
 const deletes = (requests) => requests
     .filter(is_data).reduce((sum, r) => sum + (r.deletes || 0), 0);
 
-// Goal: many kills in one cascade of many blogs, at requests drawn from those
+// Goal: many kills in one cascade of many blogs, at random ones of the requests
 // of an undisturbed run: the tables end as after an undisturbed run, and only
 // deletes that had no response when the worker died are sent twice.
 async function killed(suite, kills, blogs) {
@@ -60,9 +60,9 @@ async function killed(suite, kills, blogs) {
             `sent again of ${bound} unconfirmed; ${run.Attempt} attempts)`);
         assert.ok(again <= bound,
             `seed ${seed}: ${again} sent again, ${bound} unconfirmed`);
-        // Each worker reads again at most what follows the last checkpoint, of
-        // which only the remaining entities are there: so it reads a page or
-        // two more than an undisturbed run.
+        // Each worker reads again only what follows the last checkpoint, and of
+        // this only the entities that are not yet deleted. So each adds one or
+        // two pages to those of an undisturbed run.
         const pages = (all) => all
             .filter((r) => is_data(r) && r.kind === 'page').length;
         assert.ok(pages(made) <= pages(clean.requests) + 3 * (kills + 1),

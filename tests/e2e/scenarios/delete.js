@@ -273,7 +273,7 @@ async function open_swept(suite, count) {
   return entities;
 }
 
-// Goal: with kills at drawn requests, before they reached the service, after
+// Goal: with kills at random requests, before they reached the service, after
 // they took effect and after their response: the selected entities are deleted,
 // and all others are unchanged.
 async function kills(suite, count, times) {
@@ -291,7 +291,7 @@ async function kills(suite, count, times) {
 }
 
 // Goal: the same, on a store whose requests cannot be observed: each worker is
-// killed after a drawn time. If every worker was done before its kill, the
+// killed after a random time. If every worker was done before its kill, the
 // drafts are stored again, and the times are halved.
 async function timed_kills(suite, count, times) {
   const entities = await open_swept(suite, count);
@@ -318,9 +318,9 @@ const SHAPES = [
   {count: 2345, in: 7}, {count: 40, in: 40},
 ];
 
-// Goal: at most a page for each started thousand of entities that are read, a
-// batch for each started hundred of each partition, and ten more; every entity
-// is sent once.
+// Goal: a run sends at most a page request for each started thousand of
+// entities, a batch for each started hundred of each partition, and ten more
+// requests; every entity is sent once.
 async function requests(suite) {
   const table = (i) => `Cost${i}`;
   await suite.open({

@@ -17,7 +17,7 @@ const KINDS = { // what `check --online` prints
   workload: new RegExp(`acts as: workload identity ${CLIENT} of tenant `),
 };
 // A run of BLOGS blogs takes a dozen seconds at this rate; tokens are valid for
-// a third of it.
+// a third of this time.
 const SLOWLY = 25;
 const TOKEN_S = 4;
 const PIECE = 20;

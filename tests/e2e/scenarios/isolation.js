@@ -184,8 +184,9 @@ async function dead_store(suite) {
   silent.close();
 }
 
-// Goal: runs on a store that was silent and responds again succeed soon. A
-// request takes at most 4 s, so that one is sent every 20 s.
+// Goal: runs on a store that was silent and responds again succeed soon. While
+// the store is silent, a request takes at most 4 s (a quarter of the visibility
+// timeout), and after each request others are refused for 5 s (silence.h).
 async function store_answers_again(suite) {
   await jobs.open_flat(suite, {slots: 4, visibility_timeout: '16s'});
   const {store} = suite;

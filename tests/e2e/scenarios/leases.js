@@ -10,12 +10,14 @@ const {sleep, until} = require('../lib/wait');
 const {OPEN_STATES} = require('../lib/suite');
 
 const BLOGS = 5000;
-// Long enough for a renewal, after a third of it, to come in time on a busy
-// machine: a lost lease would be another attempt.
+// A lease is renewed after a third of this time. The time is so long that the
+// renewal is not late on a busy machine: a lost lease would cause another
+// attempt.
 const VISIBILITY_S = 6;
 const DELAY_MS = 900; // delay of each of 50 batches, two at a time
-// A lease whose end no worker waits for, and the longest time that a busy
-// machine needs instead.
+// LONG_LEASE_S: so long that a test notices if a worker waits for the end of
+// the lease. AT_ONCE_MS: within this time a worker continues without that wait,
+// even on a busy machine.
 const LONG_LEASE_S = 120, AT_ONCE_MS = 60000;
 
 // Goal: a run that is longer than three visibility timeouts completes in one

@@ -68,7 +68,8 @@ async function memory(suite) {
     await store.azurite.control({account_limit: 0, partition_limit: 0});
   await seed(suite);
   // Without this wait, the second round would read the entities that were
-  // imported last as newer.
+  // imported last again, because they would count as newer than the first
+  // round.
   await sleep(MARGIN_MS);
   for (const job of Object.keys(JOBS))
     await suite.judge(`${job}, ${SIZE} entities, in ${LIMIT_MIB} MiB`,

@@ -69,9 +69,9 @@ const turn = (from, to) => ({
   to: {table: 'Slots', partition_key: to},
 });
 
-// Goal: keys are used again (loss 1): `cur` is moved to `old`, `new` to `cur`,
-// and `cur` to `old` once more. An entity whose destination key is in use
-// remains where it is and is named, and nothing is lost.
+// Goal: keys are used again: `cur` is moved to `old`, `new` to `cur`, and `cur`
+// to `old` once more. An entity whose destination key is in use remains where
+// it is and is named, and nothing is lost.
 async function used_again(suite) {
   const jobs = {retire: turn('cur', 'old'), promote: turn('new', 'cur')};
   const front = await open(suite, jobs, ['Slots']);
@@ -93,8 +93,8 @@ async function used_again(suite) {
       });
 }
 
-// Goal: a move of a table onto itself, under two names of one store (loss 2),
-// deletes nothing.
+// Goal: a move of a table onto itself, under two names of one store, deletes
+// nothing.
 async function names(suite) {
   const front = await open(suite, {});
   const items = list(60, (n) => item(n));

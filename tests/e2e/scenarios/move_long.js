@@ -79,8 +79,8 @@ class Reader {
   }
 }
 
-// killed: starts `times` workers and kills each once it has sent a drawn number
-// of batches.
+// killed: starts `times` workers and kills each once it has sent a random
+// number of batches.
 async function killed(suite, times, most, draw) {
   const {store} = suite;
   let since = 0;
@@ -144,9 +144,9 @@ async function kills(suite) {
     assert.ok(ledger.Attempt > KILLS, `${ledger.Attempt} attempts`);
     assert.ok(readers.every((r) => r.there > 0), 'nobody has seen it move');
   });
-  // An entity that was written while a killed worker was moving it: no test can
-  // tell which of the two values counts, so both remain; a delete of such an
-  // entity may come too late.
+  // Entities that were written while a killed worker was moving them: nothing
+  // shows which of the two values counts, so the move leaves both. A delete of
+  // such an entity may come too late.
   const twice = new Map();
   let wanted;
   await suite.judge('nothing is lost; what is there twice is named', async () => {

@@ -98,7 +98,7 @@ async function races(suite) {
     },
   });
 
-  // Goal: if there is no channel, its blogs are deleted all the same; nothing
+  // Goal: if there is no channel, its blogs are deleted nevertheless; nothing
   // is left, not even a tombstone.
   suite.scenario('a channel that does not exist, with blogs', {
     seed(s) {

@@ -23,15 +23,17 @@ async function start_cost(suite) {
   return suite.store.proxy.count(is_ledger);
 }
 
-// Goal: for N blogs in P partitions and one rule, the data tables get at most
-// ceil(N/1000) + 1 pages, a batch for each started hundred of each partition,
-// an empty page for each settle pass, and 10 more. The ledger gets at most 6
-// requests for each attempt and one for each renewal; 2 for each job that has
-// runs, because a worker prunes old runs at its start and each hour; and the
-// requests of the drain, which reads the open runs (a page for each job and two
-// more) at its end and while messages are hidden: at most twice for each
-// settle, and once more for each started second by which a busy machine makes
-// it longer.
+// Goal: a cascade of N blogs, with one rule, sends at most
+//   - to the data tables: ceil(N/1000) + 1 pages, a batch for each started
+//     hundred of each partition, an empty page for each settle pass, and 10
+//     more requests;
+//   - to the ledger: 6 requests for each attempt and one for each renewal; 2
+//     for each job that has runs, because a worker prunes old runs at its start
+//     and each hour, and 2 more because it looks for orphans; and the requests
+//     of the drain.
+// The drain reads the open runs at its end and while messages are hidden: at
+// most twice for each settle time, and once more for each started second by
+// which a busy machine makes the run longer.
 async function requests(suite) {
   const rule = {
     table: 'Blogs', partition_key_prefix: '{channel}_',
@@ -72,8 +74,8 @@ async function requests(suite) {
       assert.ok(data.length <= most, `${data.length} requests to the data ` +
           `tables, at most ${most}: ${summary(data)}`);
       const renewals = made.filter((r) => r.kind === 'renew').length;
-      // Each of these passes reads the name and the ledger index rows of every
-      // job that has runs.
+      // The pruning and the search for orphans each read the name and the
+      // ledger index rows of every job that has runs.
       const pruning = 2 * (i + 1), orphans = 2 * (i + 1);
       const waits = settles.map((time) => parseInt(time, 10)).filter((s) => s);
       const usual_s = waits.reduce((sum, s) => sum + s + 1, 2);

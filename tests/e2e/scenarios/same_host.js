@@ -10,8 +10,8 @@ const jobs = require('../lib/jobs');
 const {sleep, until} = require('../lib/wait');
 const {tail} = require('../lib/program');
 
-// A lease whose end no worker waits for, and how long a take-over may take
-// instead.
+// LONG_LEASE_S: so long that a test notices if a worker waits for the end of
+// the lease. TAKEN_MS: within this time another worker must take over the run.
 const LONG_LEASE_S = 60, TAKEN_MS = 2000, STOP_MS = 20000;
 // A lease whose end a test waits for.
 const SHORT_LEASE_S = 8;

@@ -121,11 +121,12 @@ const round_trip = (long) => async (suite) => {
 };
 
 // killed: runs a command again and again, each time with a SIGKILL after a
-// drawn time whose limit doubles, until it ends by itself; returns {kills,
-// code, log}. On any machine some of these processes are killed in the middle
-// of their work, because the first times are shorter than a start of the
-// program. The first four waits block the event loop: otherwise the work of
-// another suite in this process could delay the kill.
+// random time, until it ends by itself. The maximum of the random time doubles
+// from one kill to the next. Returns {kills, code, log}. On any machine some of
+// these processes are killed in the middle of their work, because the first
+// times are shorter than a start of the program. The first four waits block the
+// event loop: otherwise the work of another suite in this process could delay
+// the kill.
 async function killed(suite, next, args) {
   for (let kills = 0; ; kills++) {
     const life_ms = kills < 11 ? next(4 << kills) : 600000;

@@ -274,8 +274,9 @@ const SHAPES = [
   [1001, 40, 0], [2345, 7, 0], [60, 1, 150],
 ];
 
-// Goal: at most ceil(N/1000) pages for each round, more if entities are large;
-// a batch for each started hundred of each partition or 4 MiB; and 10 more.
+// Goal: a run sends at most ceil(N/1000) page requests for each round, more if
+// entities are large; a batch for each started hundred entities or 4 MiB of
+// each partition; and 10 more requests.
 async function requests(suite) {
   const table = (i) => `Cost${i}`;
   await suite.open({

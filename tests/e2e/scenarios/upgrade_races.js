@@ -320,7 +320,7 @@ async function watched(suite, {entities, front}, seed, work) {
   return {run, looks: reader.looks};
 }
 
-// Goal: with kills at requests drawn from those of an undisturbed run, the
+// Goal: with kills at random ones of the requests of an undisturbed run, the
 // table ends as after an undisturbed run, no reader ever sees an entity between
 // two versions, and only writes whose response a killed worker missed are sent
 // twice.
@@ -352,7 +352,7 @@ async function kills(suite, count, times) {
 }
 
 // Goal: the same, on a store whose requests cannot be observed: each worker is
-// killed after a drawn part of the time that an undisturbed upgrade takes. If
+// killed after a random part of the time that an undisturbed upgrade takes. If
 // every worker was done before its kill, the old entities are stored again, and
 // the times are halved.
 async function timed_kills(suite, count, times) {
