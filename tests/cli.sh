@@ -1,12 +1,12 @@
 #!/bin/sh
-# What a person may type: exit codes, messages and results of every command, on
-# an embedded store in a folder of its own.
+# Tests what a user may type: exit codes, messages and results of every command,
+# on an embedded store in a folder of its own.
 #
 #   tests/cli.sh [PROGRAM] [CASE ...]   from the root of the tree
 #
 # PROGRAM: a path with a /; default build/tableward. CASE: one of the functions
-# below; it is run after those that leave what it needs (cases(), at the end).
-# Without a CASE all are run, in one folder, one after another.
+# below; it is run after the cases that create what it needs (cases(), at the
+# end). Without a CASE all are run, in one folder, one after another.
 set -u
 suite=cli tests=$(readlink -f tests)
 case ${1:-} in
@@ -33,14 +33,15 @@ blogs() { # blogs CHANNEL COUNT
     done
 }
 
-# Waits until the file holds the pattern, at most 20 s.
+# wait_for PATTERN FILE: waits until a line of the file matches, at most 20 s.
 wait_for() {
     wait_until grep -q "$1" "$2" || fail "it does not say: $1"
 }
 
-# Waits until the process takes SIGTERM as it wants: until then it is killed.
+# Waits until the process handles SIGTERM itself; before that, SIGTERM kills it.
 wait_for_handler() {
-    # The lowest 16 bits; SIGTERM is number 15, and is blocked, for a thread.
+    # The lowest 16 bits of the set of blocked signals. SIGTERM, number 15, is
+    # blocked, so that a thread can wait for it.
     wait_until grep -Eq '^SigBlk:.*[4-7c-f][0-9a-f]{3}$' "/proc/$1/status" ||
         fail "SIGTERM is not taken"
 }
@@ -181,8 +182,8 @@ YAML
     says 'job delete-channel: archive: .*kept is not a folder'
 }
 
-# Another default store: the ledger stays where it was. A second name of its file
-# is no other ledger.
+# The default store was changed, and the ledger stays in the former one. A
+# second name of the ledger's file does not count as another ledger.
 check_online_finds_a_ledger_left_behind() {
     cat >ledgers.yaml <<'YAML'
 stores: {main: {embedded: ledger.db}, same: {embedded: ./ledger.db}, second: {embedded: second.db}}
@@ -201,7 +202,7 @@ YAML
     says 'warning: store same has a ledger too'
 }
 
-# Commands inside and outside of it use one file in turns.
+# Commands inside and outside of a time namespace use one file by turns.
 a_time_namespace_moves_no_clock() {
     if ! unshare -T --boottime 1000000 true 2>/dev/null; then
         echo "skipped: a_time_namespace_moves_no_clock: none can be made here"
@@ -274,8 +275,9 @@ YAML
     run 0 enqueue purge --config nothing.yaml
 }
 
-# Another folder is another store: a shell that has not the service's puts its
-# messages where no worker looks.
+# In another folder the same configuration means another store. A command that
+# is not run in the service's folder puts its message into a store that no
+# worker serves.
 enqueue_names_the_file_that_it_makes() {
     mkdir elsewhere
     run 0 enqueue delete-channel channel=z --queue tableward
@@ -333,7 +335,7 @@ JSON
     cmp -s types.jsonl types2.jsonl || fail "spelled: $(cat types2.jsonl)"
 }
 
-# A limit for files ends the export by a signal, in the midst of a line.
+# A limit of the file size ends the export by a signal, in the middle of a line.
 an_export_with_an_id_continues() {
     run 0 import Long titles.jsonl
     run 0 export Long whole.jsonl
@@ -343,7 +345,7 @@ an_export_with_an_id_continues() {
     (
         ulimit -f 80
         "$program" export Long cut.jsonl --id e1 >out 2>err </dev/null
-        true # so that the shell which says what happened is this one
+        true # so that this subshell stays, and discards the shell's message
     ) 2>/dev/null
     [ ! -e cut.jsonl ] || fail "an export that was killed is there"
     part=$(find . -name 'cut.jsonl.e1-*.part')
@@ -355,7 +357,7 @@ an_export_with_an_id_continues() {
     says '1,001 entities exported to cut.jsonl'
     cmp -s whole.jsonl cut.jsonl || fail "an export that goes on is another"
     [ ! -e "$part" ] || fail "the part of an export that ended is there"
-    # What a power cut has taken reads as NULs.
+    # Data that a power cut has lost may read as NULs.
     { head -n 10 whole.jsonl && head -c 512 /dev/zero && echo; } >"$part"
     run 0 export Long cut.jsonl --id e1 --force
     says 'entities in the file: 10$'
@@ -365,7 +367,7 @@ an_export_with_an_id_continues() {
     says 'is not a partial export'
 }
 
-# What is exported and rejected may be secret.
+# Exported entities and rejected lines may be secret.
 a_new_file_is_readable_by_its_owner_alone() {
     rm -f new.jsonl
     run 0 export Blogs new.jsonl
@@ -379,7 +381,7 @@ a_new_file_is_readable_by_its_owner_alone() {
     [ "$(stat -c %a new.jsonl.rejected)" = 600 ] || fail "the mode of rejects"
 }
 
-# Whoever could not read it before cannot do so now.
+# A user who could not read the replaced file cannot read the new one.
 an_export_keeps_the_mode_and_the_link_of_what_it_replaces() {
     mkdir far
     : >far/kept.jsonl
@@ -401,8 +403,8 @@ an_export_keeps_the_mode_and_the_link_of_what_it_replaces() {
     done
 }
 
-# A pipe tells one record after the other, until the ledger knows of some.
-# In whatever way it is named, and also where another store is meant.
+# Such a file is refused in whatever way it is named, and also if the command
+# uses another store.
 a_file_of_a_store_is_no_file_to_write() {
     ln -s tableward.db alias.db
     : >nothing.db
@@ -422,7 +424,8 @@ a_file_of_a_store_is_no_file_to_write() {
     [ -e nothing.db ] || fail "a file of a store is removed"
 }
 
-# A private endpoint, a custom domain or an address beside the public host.
+# The second host is a private endpoint, a custom domain or an IP address of the
+# account.
 check_warns_of_one_account_under_two_hosts() {
     key=$(printf '%064d' 0 | base64 -w0)
     account() { # account NAME HOST
@@ -443,8 +446,9 @@ check_warns_of_one_account_under_two_hosts() {
     [ "$(grep -c warning err)" = 1 ] || fail "other stores are named"
 }
 
-# Each name would have a log of its own, and the logs would overwrite each other's
-# pages. A worker that has the file open meanwhile loses nothing.
+# Under each name SQLite would keep a log of its own, and the logs would
+# overwrite each other's pages. A worker that has the file open meanwhile loses
+# nothing.
 a_store_file_with_two_hard_links_is_refused() {
     mkdir linked
     printf '%s\n' 'stores: {main: {embedded: main.db}}' \
@@ -472,14 +476,16 @@ a_store_file_with_two_hard_links_is_refused() {
     rm linked/link.db
     run 0 count Blogs --config linked/t.yaml
     prints "^$(wc -l <blogs.jsonl)\$"
-    # A symbolic link is no second name, also in one configuration.
+    # A symbolic link does not count as a second name, even if one configuration
+    # has both names.
     ln -s main.db linked/link.db
     run 0 check --online --config linked/both.yaml
     run 0 import Blogs blogs.jsonl --on-conflict skip --config linked/u.yaml
 }
 
-# Locks, intents and the marks of copies name a file by its identity, which a copy
-# of the file has too. The command is that of systemd/BACKUP.md.
+# Locks, intents and the marks of copies name a file by its identity, and a copy
+# of the file has the same identity. The command that gives a copy another one
+# is in systemd/BACKUP.md.
 a_copy_of_a_store_file_is_refused_beside_it() {
     mkdir copied
     printf '%s\n' 'stores:' '  main: {embedded: main.db}' \
@@ -496,7 +502,7 @@ a_copy_of_a_store_file_is_refused_beside_it() {
         says 't.yaml:[0-9]+:[0-9]+: store .*(main|backup).db .*have the same identity'
         says 'sqlite3 COPY "UPDATE identity SET id = lower'
     done
-    # Each alone can be used.
+    # Each of the two can be used alone.
     run 0 count Blogs --store backup --config copied/t.yaml
     prints "^$(wc -l <blogs.jsonl)\$"
     command=$(sed -n 's/^sqlite3 "\$COPY" //p' "$tests/../systemd/BACKUP.md")
@@ -510,7 +516,8 @@ a_copy_of_a_store_file_is_refused_beside_it() {
     prints "^$(wc -l <blogs.jsonl)\$"
 }
 
-# As `docker run -v /data/main.db:/app/main.db` mounts it, and not -v /data:/app.
+# `docker run -v /data/main.db:/app/main.db` mounts the file alone; the option
+# `-v /data:/app` mounts its folder, which is right.
 a_store_file_that_is_mounted_alone_is_refused() {
     if ! unshare -r -m true 2>/dev/null; then
         echo "skipped: a_store_file_that_is_mounted_alone_is_refused: no user" \
@@ -538,7 +545,7 @@ a_store_file_that_is_mounted_alone_is_refused() {
     [ ! -e mounted/app/main.db-wal ] || fail "the second name has a log"
 }
 
-# Also before the header of CSV has come.
+# The import still waits for the header line of its CSV input.
 an_import_that_waits_for_a_pipe_is_stopped() {
     mkfifo slow
     exec 3<>slow
@@ -552,6 +559,8 @@ an_import_that_waits_for_a_pipe_is_stopped() {
     exec 3>&-
 }
 
+# The pipe gets one record after the other, until the ledger says that some were
+# stored.
 an_import_continues_with_the_same_file_only() {
     mkfifo pipe
     "$program" import Piped pipe --id i1 >out 2>err </dev/null &
@@ -560,7 +569,7 @@ an_import_continues_with_the_same_file_only() {
     number=100
     while [ "$number" -lt 200 ] &&
         ! "$program" status i1 --json 2>/dev/null |
-        grep -Eq 'line[^0-9]*([2-9]|[1-9][0-9])' # more than its first
+        grep -Eq 'line[^0-9]*([2-9]|[1-9][0-9])' # more than one line
     do
         number=$((number + 1))
         echo "{\"PartitionKey\":\"a\",\"RowKey\":\"$number\"}" |
@@ -582,7 +591,7 @@ an_import_continues_with_the_same_file_only() {
     says 'continuing after line [1-9]'
     run 0 count Piped
     prints "^$((number - 99))\$"
-    # Of all processes of the id, each line once.
+    # The count is over all processes with this id, and has each line once.
     run 0 status i1
     prints "^written +$((number - 99))\$"
 }
@@ -659,7 +668,7 @@ import_says_which_line() {
     prints '^2$'
     [ "$(wc -l <bad.jsonl.rejected)" -eq 3 ] || fail "not 3 lines are rejected"
     grep -qvxFf bad.jsonl bad.jsonl.rejected && fail "a line has changed"
-    # Perhaps they are being corrected: nothing is overwritten.
+    # Somebody may be correcting the rejected lines: they are not overwritten.
     cp bad.jsonl.rejected kept
     run 1 import Bad bad.jsonl --on-error skip
     last_says 'bad.jsonl.rejected exists and is not empty: import its corrected'
@@ -671,7 +680,7 @@ import_says_which_line() {
     run 1 import Bad bad.jsonl --on-error skip --id kept
     last_says '3 lines were rejected: see bad.jsonl.rejected$'
     cmp -s kept bad.jsonl.rejected || fail "an empty file is not used"
-    # Also when it is asked again, it has succeeded but for these.
+    # If the import is repeated, it reports the rejected lines again.
     run 1 import Bad bad.jsonl --on-error skip --id kept
     says 'import kept has already succeeded'
     last_says '3 lines were rejected'
@@ -698,7 +707,8 @@ import_says_which_line() {
 rejected_lines_can_be_corrected() {
     echo '{"PartitionKey":"p","RowKey":"r","A":1}' >there.jsonl
     run 0 import Mend there.jsonl
-    # What the store refuses goes there too, as it came, also from a pipe.
+    # A line that the store refuses goes to the rejects file, too, unchanged,
+    # also if it comes from a pipe.
     printf '%s\n' '{"RowKey":"r", "PartitionKey":"p","A":2}' 'no' \
         '{"PartitionKey":"p","RowKey":"s"}' >both.jsonl
     "$program" import Mend - --on-error skip --rejected kept.jsonl \
@@ -756,7 +766,8 @@ rejected_lines_are_not_lost_to_another_import() {
     [ "$(cat many.jsonl)" = no ] || fail "a rejected line is lost"
 }
 
-# Stopped, corrected in the file itself, and continued.
+# The import is stopped, the rejects file is corrected in place, and the import
+# is continued.
 a_rejects_file_that_was_edited_is_not_truncated() {
     mkfifo place
     "$program" import Place - --id place --on-error skip \
@@ -783,7 +794,7 @@ a_rejects_file_that_was_edited_is_not_truncated() {
     run 0 import Place corrected.jsonl
 }
 
-# At its next write to the ledger, or at its end.
+# The import notices this at its next write to the ledger, or at its end.
 an_import_whose_id_is_taken_over_ends_with_75() {
     echo '{"PartitionKey":"p","RowKey":"r"}' >over.jsonl
     mkfifo over
@@ -896,7 +907,7 @@ import_meets_what_is_there() {
     run 0 import Meet two.jsonl --on-conflict replace
     run 0 export Meet
     prints '^\{"PartitionKey":"p","RowKey":"r","B":2\}$'
-    # The last line of a key is the one that counts.
+    # If several lines have the same keys, the last one counts.
     cat one.jsonl two.jsonl one.jsonl >three.jsonl
     run 0 import Meet three.jsonl --on-conflict replace
     run 0 export Meet
@@ -908,7 +919,8 @@ import_with_an_id_happens_once() {
     run 0 import Once blogs.jsonl --id once
     says 'already succeeded'
     run 64 import Once bad.jsonl --id once
-    # The same name and other content: a replaced file, a second standard input.
+    # A file with the same name and other content: the file was replaced, or it
+    # is another standard input.
     cp blogs.jsonl feed.jsonl
     run 0 import Once feed.jsonl --id feed
     echo '{"PartitionKey":"a","RowKey":"new"}' >feed.jsonl
@@ -944,7 +956,8 @@ what_cannot_be_written_is_noticed() {
     run 1 export Blogs nowhere/blogs.jsonl
 }
 
-# Nothing that is opened, a store least of all, takes the place of a stream.
+# If a standard stream is closed, no file that the program opens gets its
+# number, least of all a store.
 a_closed_stream_is_nobody_elses() {
     echo '{"PartitionKey":"p","RowKey":"r"}' >closed.jsonl
     for again in '' ' again'; do
@@ -1234,7 +1247,7 @@ a_tombstone_is_said_to_stay() {
     run 0 run delete-channel channel=stays --yes
 }
 
-# The message stays hidden, so the store is of this case alone.
+# The run's message stays hidden, so this case has a store of its own.
 a_run_that_begins_later_is_paused_and_resumed() {
     cat >tomorrow.yaml <<'YAML'
 stores: {main: {embedded: tomorrow.db}}
@@ -1343,7 +1356,8 @@ status_shows_what_is_asked_for() {
     run 0 worker --drain
 }
 
-# A run that `run` began has no message: retry puts one, or says why not.
+# A run that `run` began has no message: retry puts one, or says why it does
+# not.
 a_run_by_hand_is_retried() {
     sed 's/table: BlogsByMonth/table: Nowhere/' tableward.yaml >nowhere.yaml
     run 1 run delete-channel channel=hand --yes --id hand --config nowhere.yaml
@@ -1473,7 +1487,7 @@ a_poisoned_message_is_told_and_dropped() {
     silent
 }
 
-# A front end may give one id to a request of each of two jobs.
+# A front end may give runs of two jobs the same id.
 one_id_may_be_two_jobs_run() {
     cat >twins.yaml <<'YAML'
 stores:
@@ -1501,7 +1515,7 @@ YAML
     prints '^state +cancelled'
 }
 
-# What a job's own run has under the id hid the message's entity.
+# Once, a run of the job with the same id hid the entity of the message.
 a_poisoned_message_is_found_beside_a_run() {
     sed 's/^  b:/  c:/' twins.yaml >unknown.yaml
     run 0 enqueue c --config unknown.yaml
@@ -1531,8 +1545,8 @@ jobs:
 YAML
 }
 
-# Its queue was bound to a job before the retry: that job was executed with the
-# message as its argument, and the message was lost.
+# The message's queue is bound to a job before the retry. Once, that job was
+# executed with the message as its argument, and the message was lost.
 a_refused_message_is_not_read_as_another_job_s() {
     user='{name: work, job: archive-user, body: user'
     bindings free.yaml '{name: work}'
@@ -1558,7 +1572,7 @@ a_refused_message_is_not_read_as_another_job_s() {
     prints '^0$'
     run 0 count Users --config both.yaml
     prints '^1$'
-    # The other way round: an argument of a bound queue.
+    # The other way round: the message is an argument, from a bound queue.
     run 0 import Blogs anna.jsonl --config free.yaml
     run 0 enqueue archive-user user=an-na --config bound.yaml
     forget bindings.db archive-user
@@ -1576,8 +1590,8 @@ a_refused_message_is_not_read_as_another_job_s() {
     prints '^0$'
 }
 
-# The queues' XML has no U+FFFF: such a run could not be retried, resumed or
-# enqueued.
+# The XML of queues cannot contain U+FFFF. As plain text, the message of such a
+# run could not be put: the run could not be retried, resumed or enqueued.
 a_text_that_no_queue_carries_is_put_as_base64() {
     cat >odd.yaml <<'YAML'
 stores: {main: {embedded: odd.db}}
@@ -1615,8 +1629,8 @@ poisoned_are() {
     prints ", $1 poisoned"
 }
 
-# They left the state `failed`, and their copies were deleted: no worker took
-# them, and monitoring was silent.
+# Once, a retry of such runs ended their state `failed` and deleted their poison
+# copies, but no worker executed them, and monitoring did not report them.
 failed_runs_that_no_worker_can_take_are_not_forgotten() {
     rm -f renamed.db*
     renamed served.yaml purge '{name: tableward}'
@@ -1646,7 +1660,8 @@ failed_runs_that_no_worker_can_take_are_not_forgotten() {
     prints '0 messages$'
 }
 
-# They were `queued` or `waiting` for ever, and nothing said so.
+# Once, such runs stayed `queued` or `waiting` for ever, and nothing reported
+# them.
 open_runs_without_queue_or_job_are_named() {
     rm -f renamed.db*
     renamed old.yaml purge '{name: old}'
@@ -1681,7 +1696,7 @@ open_runs_without_queue_or_job_are_named() {
     wait "$pid" || fail "SIGTERM ends the worker with $?"
 }
 
-# `resume` said that it waits, and did nothing.
+# Once, `resume` reported that such a run waits, and did nothing.
 a_run_of_a_renamed_queue_is_moved() {
     rm -f renamed.db*
     renamed old.yaml purge '{name: old}'
@@ -1719,7 +1734,7 @@ jobs:
 YAML
 }
 
-# It said of each that it makes its last rounds and ends.
+# Once, `finish` reported of every run that it makes its last rounds and ends.
 finish_says_what_must_happen_before() {
     rm -f following.db*
     following following.yaml x '{name: tableward}'
@@ -1736,7 +1751,7 @@ finish_says_what_must_happen_before() {
     run 0 worker --drain --config following.yaml
     run 0 status r1 --config following.yaml
     prints '^state +succeeded'
-    # Held, or about to be: the worker has not seen the new definition yet.
+    # The run is held, or will be: no worker has seen the new definition yet.
     rm -f following.db*
     run 0 import Accounts anna.jsonl --config following.yaml
     run 0 enqueue keep --id r2 --config following.yaml
@@ -1782,7 +1797,7 @@ jobs:
 YAML
 }
 
-# The other table was emptied, without a word.
+# Once, the run emptied the other table without a warning.
 a_changed_definition_is_accepted_by_a_person() {
     rm -f purging.db*
     purging scratch.yaml Scratch
@@ -1790,13 +1805,14 @@ a_changed_definition_is_accepted_by_a_person() {
     run 0 import Accounts anna.jsonl --config accounts.yaml
     run 0 enqueue purge --id r1 --config scratch.yaml
     run 1 worker --drain --config scratch.yaml
-    # Of many failed runs, one whose job has changed is left.
+    # `retry --all` does not retry a run whose job has changed.
     run 1 poison retry --all --config accounts.yaml
     says 'the definition of job purge has changed since run r1 began: restore it, or accept the new one with `poison retry r1`'
     run 0 poison retry --all --config scratch.yaml
     prints '^r1 is queued again$'
     [ ! -s err ] || fail "it speaks of a change: $(cat err)"
-    # A paused run is held first, so that a person reads what has changed.
+    # After the resume of a paused run a worker first holds the run, so that
+    # somebody can read what has changed.
     run 0 pause r1 --config scratch.yaml
     run 0 resume r1 --config accounts.yaml
     prints '^r1 is queued$'
@@ -1807,7 +1823,7 @@ a_changed_definition_is_accepted_by_a_person() {
     prints 'the run began with Scratch \(store main\), the job has Accounts \(store main\) now'
     run 0 count Accounts --config accounts.yaml
     prints '^1$'
-    # Restored: it fails as before.
+    # With the restored definition the run fails as before.
     run 0 resume r1 --config scratch.yaml
     run 1 worker --drain --config scratch.yaml
     run 64 poison retry r1 --accept-definition --config accounts.yaml
@@ -1842,8 +1858,8 @@ YAML
     run 0 run thin --yes --config accepting.yaml
 }
 
-# refused_alike REASON JOB OPTION ...: a dry run says in which words the run is
-# refused; run.err has the last line of the run.
+# refused_alike REASON JOB OPTION ...: the run is refused for this reason, and a
+# dry run prints the same reason; run.err gets the last line of the run.
 refused_alike() {
     reason=$1
     shift
@@ -1857,7 +1873,7 @@ refused_alike() {
     grep -qF "$(cat why)" run.err || fail "the run is refused for another reason"
 }
 
-# It said nothing, and the run was refused.
+# Once, the dry run did not print this.
 a_dry_run_says_that_the_run_would_be_refused() {
     accepting
     refused_alike '140 of 160 copies have no source' keep --config accepting.yaml
@@ -1881,14 +1897,14 @@ a_dry_run_says_that_the_run_would_be_refused() {
     refused_alike 'job keep was closed by the `finish` of run r1' keep --config following.yaml
     run 0 run keep --dry-run --reopen --config following.yaml
     grep -q refused out && fail "a job that is opened again would be refused"
-    # Its name is another one now.
+    # The job now has another name.
     sed 's/keep:/renamed:/' following.yaml >renamed.yaml
     refused_alike 'was closed by the `finish` of run keep/r1' renamed --config renamed.yaml
     run 0 run renamed --dry-run --reopen --config renamed.yaml
     grep -q refused out && fail "tables that are opened again would be refused"
 }
 
-# It showed a plan that the run refused.
+# Once, the dry run showed a plan, and the run was refused.
 a_dry_run_says_that_the_steps_of_an_upgrade_have_changed() {
     cat >steps.yaml <<'END'
 stores: {main: {embedded: steps.db}}
@@ -1915,7 +1931,7 @@ END
     refused_alike 'had their version in property V' v2 phase=contract --config other.yaml
 }
 
-# It was ignored, without a word.
+# Once, --accept-deletes was ignored for such a run, without a message.
 deletes_are_accepted_of_a_run_that_exists() {
     accepting
     run 1 run keep --yes --id r1 --config accepting.yaml
@@ -1931,7 +1947,7 @@ deletes_are_accepted_of_a_run_that_exists() {
     run 0 run keep2 --yes --id r2 --accept-deletes --config accepting.yaml
     run 0 count Kept2 --config accepting.yaml
     prints '^20$'
-    # A round that goes on does not learn of it.
+    # The present round of a run that is being executed does not use the option.
     run 0 enqueue keep --id r3 --config accepting.yaml
     cat >owned.jsonl <<'LINES'
 {"PartitionKey":"keep","RowKey":"r3","State":"running","Owner":"other","LeaseUntil@odata.type":"Edm.DateTime","LeaseUntil":"2999-01-01T00:00:00Z"}
@@ -1974,7 +1990,8 @@ YAML
     unset AZURE_STORAGE_CONNECTION_STRING
 }
 
-# A program reads all of standard error, also what ends the command.
+# A program may parse all of standard error, also the error that ends the
+# command.
 errors_are_json_lines_where_the_log_is() {
     run 64 --log-format json stauts
     last_says '"level":"error","object":"tableward","message":"unknown command'
@@ -1995,8 +2012,9 @@ errors_are_json_lines_where_the_log_is() {
     : >err
 }
 
-# killed SIGNAL COMMAND ...: runs it in the folder cores without a limit of core
-# files, ends it by the signal, and sets $cores to the files that it left.
+# killed SIGNAL COMMAND ...: runs the command in the folder cores without a
+# limit of core files, ends it by the signal, and sets $cores to the files that
+# it left.
 killed() {
     signal=$1
     shift
@@ -2013,7 +2031,8 @@ killed() {
     cores=$(find cores -name '*core*' -type f -exec rm {} \; -print)
 }
 
-# Its environment can be read by root alone, because the process cannot be dumped.
+# Only root can read the worker's environment, because the process may not be
+# dumped.
 shows_no_secret() {
     grep -q '^Max core file size  *0  *0 ' "/proc/$1/limits" ||
         fail "the worker may leave a core file"
@@ -2067,8 +2086,8 @@ signals_stop_and_reload_the_worker() {
     wait "$pid" || fail "SIGTERM ends the worker with $?"
 }
 
-# A rate, a number of slots and a log level of the configuration, while a run is
-# at work that would last for minutes at its first rate.
+# The configuration is changed while a run works that would take minutes at its
+# first rate.
 a_reload_changes_rate_slots_and_log_level() {
     cat >rates.yaml <<'YAML'
 stores: {main: {embedded: rates.db}}
@@ -2104,8 +2123,8 @@ YAML
     [ -s err ] && fail "--log-level does not count more than log_level"
 }
 
-# A start waits for the store of queues and ledger only: the store of a job does
-# not respond, and a run of another job is done.
+# A worker's start waits only for the store of queues and ledger. Here the store
+# of one job does not respond, and a run of another job succeeds.
 a_dead_store_of_a_job_delays_no_start() {
     cat >partly.yaml <<'YAML'
 stores:
@@ -2131,7 +2150,7 @@ YAML
     wait "$pid" || fail "SIGTERM ends the worker with $?"
 }
 
-# Nothing is polled for an hour: the file is watched, also after a reload.
+# The worker polls once an hour, but it watches the file, also after a reload.
 what_another_process_enqueues_is_taken_at_once() {
     cat >watched.yaml <<'YAML'
 stores: {main: {embedded: watched.db}}
@@ -2156,12 +2175,13 @@ YAML
     wait "$pid" || fail "SIGTERM ends the worker with $?"
 }
 
-# get PATH: the response of the worker that listens, its status in front.
+# get PATH: writes the worker's response to the file out; the last line is its
+# status.
 get() {
     curl -s --max-time 20 -w '\n%{http_code}' "http://127.0.0.1:$port$1" >out
 }
 
-# A worker that says on which port it listens: $pid, $port.
+# Starts a worker that listens; sets $pid and $port.
 start_listening() {
     : >err
     "$program" worker --config listens.yaml 2>err &
@@ -2229,7 +2249,8 @@ YAML
         fail "the port is open after the end"
 }
 
-# `systemctl reload` runs check first, and the worker would refuse such a file.
+# `systemctl reload` runs check first. So check must refuse what the worker
+# would refuse.
 check_reads_the_files_of_credentials() {
     cat >held.yaml <<'YAML'
 default_store: main
@@ -2257,7 +2278,7 @@ YAML
     ! grep -q . err || fail "a good credential is warned of"
 }
 
-# Each with the sentence that tells what to do.
+# Each wrong address is refused with a sentence that says what to do.
 a_wrong_listen_is_refused() {
     sed 's/listen: .*/listen: example.com:9464/' listens.yaml >wrong.yaml
     run 78 worker --config wrong.yaml
@@ -2326,8 +2347,8 @@ a_reload_is_seen_in_the_metrics() {
     wait "$pid" || fail "SIGTERM ends the worker with $?"
 }
 
-# stopped_early ARGUMENT ...: how it ends when SIGTERM comes while the
-# configuration is still being read, from a pipe that never brings it.
+# stopped_early ARGUMENT ...: sends SIGTERM to a command that still reads its
+# configuration, from a pipe that never sends it.
 stopped_early() {
     "$program" --config early.yaml "$@" >out 2>err &
     pid=$!
@@ -2349,7 +2370,7 @@ a_signal_that_comes_early_is_not_lost() {
     [ $? -eq 75 ] || fail "an early SIGTERM does not end run with 75"
 }
 
-# What is watched may be made after the watching has begun.
+# The store may be created after `status --watch` was started.
 status_watches_a_store_that_comes_later() {
     sed 's/tableward.db/later.db/' tableward.yaml >later.yaml
     : >watched
@@ -2362,7 +2383,8 @@ status_watches_a_store_that_comes_later() {
     wait "$pid" || fail "SIGTERM ends status --watch with $?"
 }
 
-# On a terminal of 8 lines: queues, headings, and the newest runs that fit.
+# On a terminal of 8 lines `status --watch` shows the queues, the headings, and
+# the newest runs that fit.
 status_watch_is_one_screen() {
     cat >screen.yaml <<'YAML'
 stores: {main: {embedded: screen.db}}
@@ -2386,7 +2408,8 @@ YAML
         fail "status --watch shows other than the four runs that fit"
 }
 
-# make_failed: three failed runs of two jobs, two of them with one id.
+# make_failed: makes three failed runs of two jobs; two of the runs have the
+# same id.
 make_failed() {
     rm -rf failed.db*
     cat >failed.yaml <<'YAML'
@@ -2402,8 +2425,8 @@ YAML
     run 1 worker --drain --config failed.yaml
 }
 
-# What selects runs is not passed over where an ID is given: a mistake would
-# drop another run.
+# Options that select runs are not ignored if an ID is given: after a mistake
+# another run would be dropped.
 an_id_is_that_of_the_job_which_is_named() {
     make_failed
     run 1 poison drop only --job b --config failed.yaml
@@ -2433,7 +2456,8 @@ failing_runs_are_as_many_as_asked_for() {
     says 'takes no --state'
 }
 
-# On a terminal of 5 lines: headings, one run, their number; and again.
+# On a terminal of 5 lines the command shows the headings, one run and the
+# number of runs, and draws them again and again.
 status_watch_of_failing_runs_goes_on() {
     make_failed
     : >watched
@@ -2450,7 +2474,7 @@ status_watch_of_failing_runs_goes_on() {
 
 is_drawn_again() { [ "$(grep -c '?7h' watched)" -ge 2 ]; }
 
-# A run that waits for its second look is stopped, and taken up again.
+# A run that waits for its settle pass is stopped, and continued later.
 a_stopped_run_is_75_and_goes_on() {
     sed 's/settle: 0s/settle: 3s/' tableward.yaml >late.yaml
     "$program" --config late.yaml run delete-channel channel=e --yes \
@@ -2476,7 +2500,8 @@ an_archive_that_may_not_be_written_fails_the_run() {
 }
 
 # The steps of jobs/GUIDE.md. An application changed blog 1 after it was
-# archived, so that it was archived again; then it made blog 2 again.
+# archived, so that it was archived again; then the application inserted blog 2
+# again.
 an_archive_is_restored_as_the_guide_says() {
     file=restored/delete-channel/spring/1-Blogs.jsonl
 
@@ -2499,8 +2524,8 @@ an_archive_is_restored_as_the_guide_says() {
     prints '"RowKey":"3","Title":"old"'
 }
 
-# What is wrong with one entity is told before and after, with its keys; once
-# it is corrected, the run that failed goes on.
+# The dry run and the run report, with their keys, the entities that cannot be
+# upgraded. Once these are corrected, the failed run continues.
 an_upgrade_is_shown_done_and_mended() {
     cat >upgrade.yaml <<'END'
 stores: {main: {embedded: upgrade.db}}
@@ -2542,8 +2567,8 @@ END
     prints '"Edm.Double":4'
 }
 
-# The cases in their order. Behind a name, the cases that leave what it needs: the
-# configuration that `init` writes, tables, files, runs.
+# The cases in their order. After the name of a case: the cases that create what
+# it needs (the configuration that `init` writes, tables, files, runs).
 cases() {
     cat <<'END'
 usage_is_64_and_names_the_nearest

@@ -1,7 +1,7 @@
 #!/bin/sh
-# What an operator does with files, on embedded stores in a folder of its own: all
-# tables exported and imported, copies that may only be read, space that is given
-# back, and the backups of systemd/BACKUP.md.
+# Tests what an operator does with files, on embedded stores in a folder of its
+# own: export and import of all tables, read-only copies of a store, disk space
+# that a store gives back, and the backups of systemd/BACKUP.md.
 #
 #   tests/files.sh [PROGRAM]   from the root of the tree; default build/tableward
 set -u
@@ -17,7 +17,7 @@ unset AZURE_STORAGE_CONNECTION_STRING TABLEWARD_CONFIG STATE_DIRECTORY \
 # shellcheck source=tests/support/command.sh
 . "$tests/support/command.sh"
 
-# wait_for COMMAND ...: at most 20 s.
+# wait_for COMMAND ...: waits until the command succeeds, at most 20 s.
 wait_for() { wait_until "$@" || fail "this does not come true: $*"; }
 
 blogs() { # blogs CHANNEL COUNT
@@ -25,7 +25,7 @@ blogs() { # blogs CHANNEL COUNT
         printf "{\"PartitionKey\":\"%s\",\"RowKey\":\"%04d\",\"Views@odata.type\":\"Edm.Int64\",\"Views\":\"%d\"}\n", channel, i, i }'
 }
 
-# configure NAME: NAME.yaml, with the store NAME.db.
+# configure NAME: writes NAME.yaml, whose store is NAME.db.
 configure() {
     cat >"$1.yaml" <<YAML
 stores: {main: {embedded: $1.db}}
@@ -59,7 +59,7 @@ tables_are_listed_with_counts() {
     says "did you mean 'main'"
 }
 
-# More than a page of names.
+# There are more tables than names in a page.
 many_tables_are_listed() {
     configure many
     run 0 --config many.yaml import Blogs b.jsonl
@@ -114,8 +114,9 @@ files_that_exist_are_replaced_with_force_only() {
     [ ! -e one ] || fail "an export that is refused makes its folder"
 }
 
-# Blogs is deleted after the export was killed in the midst of it: nothing could
-# continue its part, which an import would take for an export that can.
+# The export is killed in the middle of Blogs, and then Blogs is deleted. So the
+# partial file of Blogs must be removed: it can no longer be continued, but an
+# import would take it for one that can.
 an_export_of_all_whose_table_is_deleted() {
     (
         ulimit -f 80
@@ -134,7 +135,7 @@ an_export_of_all_whose_table_is_deleted() {
     rm -f main.db-wal main.db-shm
 }
 
-# A limit for files ends the export by a signal, in the midst of Blogs.
+# A limit of the file size ends the export by a signal, in the middle of Blogs.
 an_export_of_all_continues() {
     mkdir cut
     echo former >cut/Channels.jsonl
@@ -168,7 +169,7 @@ an_export_of_all_continues() {
     run 64 export --all csv2 --id e1 --format csv
 }
 
-# A worker would continue what is open in a ledger.
+# The ledger is not imported: a worker would continue its open runs.
 an_import_revives_no_run() {
     configure elsewhere
     run 0 --config elsewhere.yaml import --all cut
@@ -220,7 +221,8 @@ what_is_no_table_is_said() {
     last_says 'nowhere cannot be read'
 }
 
-# Its table would be missing, and the exit code would say that all is there.
+# Otherwise its table would be missing, although the exit code says that
+# everything was imported.
 a_file_that_seems_to_be_a_table_is_not_left_out() {
     configure left
     mkdir left
@@ -242,7 +244,8 @@ a_file_that_seems_to_be_a_table_is_not_left_out() {
     last_says '1 table imported'
 }
 
-# The part of Blogs is removed, as an export that SIGTERM ends does itself.
+# The test removes the partial file of Blogs, as an export that SIGTERM ends
+# does itself.
 an_export_of_all_without_an_id_is_not_taken_for_complete() {
     (
         ulimit -f 80
@@ -275,8 +278,9 @@ an_export_of_all_without_an_id_is_not_taken_for_complete() {
 
 # ---- read-only copies ----
 
-# find_somebody: $somebody runs a command as a user whom permissions bind. False:
-# that cannot be done here.
+# find_somebody: sets $somebody to the words that run a command as a user to
+# whom permissions apply (none, unless this is root). False: there is no way to
+# do so here.
 find_somebody() {
     somebody=
     [ "$(id -u)" -eq 0 ] || return 0
@@ -287,7 +291,8 @@ find_somebody() {
     somebody='setpriv --reuid 65534 --regid 65534 --clear-groups'
 }
 
-# read_copy: commands that only read work; others say why not.
+# read_copy: checks that commands that only read succeed on the copy, and that
+# other commands say why they cannot.
 read_copy() {
     own=$program as=$somebody
     [ -z "$as" ] || program=$dir/program
@@ -320,8 +325,8 @@ read_copy() {
     program=$own as=
 }
 
-# copy_store FILE ...: main.db of before the worker ran, and more, without
-# permission to write.
+# copy_store FILE ...: copies main.yaml and these files to the folder read,
+# without permission to write.
 copy_store() {
     mkdir read
     cp main.yaml "$@" read/
@@ -344,8 +349,8 @@ a_copy_that_may_not_be_written_is_read() {
     chmod 666 read/main.db
     read_copy
     rm -rf read
-    # What a process that was killed leaves: the log alone says that an entity
-    # is gone.
+    # The files that a killed process leaves. Only the log (-wal) shows that an
+    # entity was deleted.
     for end in '' -wal -shm; do
         echo "cp main.db$end killed.db$end"
     done >copy.sh
@@ -396,7 +401,7 @@ an_idle_worker_gives_space_back() {
 
 # ---- the backups of the guide ----
 
-# guide_does HEADING: runs the commands below it.
+# guide_does HEADING: runs the commands below this heading of the guide.
 guide_does() {
     awk -v heading="### $1" '/^##/ { inside = $0 == heading; next }
         inside && $0 == "```" { code = 0 }
@@ -407,7 +412,8 @@ guide_does() {
         fail "the guide's commands fail: $1"
 }
 
-# The guide's programs, and no service of this machine.
+# Makes stand-ins for the programs that the guide uses, so that no service of
+# this machine is changed.
 make_programs() {
     mkdir bin
     printf '#!/bin/sh\nexec "%s" "$@"\n' "$program" >bin/tableward
@@ -416,7 +422,8 @@ make_programs() {
     chmod +x bin/*
 }
 
-# Tables, messages and the ledger are of one moment, though a worker runs.
+# In the backup, tables, messages and the ledger are of one moment, although a
+# worker runs.
 a_backup_of_a_running_store_is_restored() {
     configure live
     TABLEWARD_CONFIG=live.yaml STORE=live.db BACKUP=backup.db
@@ -485,7 +492,7 @@ a_backup_by_export_is_restored() {
     grep -q '"Id":"open"' out && fail "the import revives a run"
 }
 
-# It knows tables by the identity of their file.
+# The ledger names tables by the identity of their file.
 a_ledger_is_restored_into_a_new_file() {
     rm -rf live.db* lost
     cp live.yaml steps.yaml
@@ -554,7 +561,8 @@ YAML
     prints '^3$'
 }
 
-# Its entities would be in no table, and the exit code would say that they are.
+# Otherwise the table's entities would be missing, although the exit code says
+# that they were imported.
 an_import_of_all_misses_a_table_that_was_deleted() {
     configure again
     run 0 --config again.yaml import --all all --id r1

@@ -1,8 +1,8 @@
 #!/bin/sh
-# What `make install` leaves behind: program, units, manual and configuration,
-# each with its mode and its paths; the units as systemd reads them; every
-# configuration that is shipped, loaded by the program itself; and what `make
-# uninstall` leaves of it.
+# Tests what `make install` installs (program, units, manual and configuration,
+# each with its mode and its paths), whether systemd accepts the units, whether
+# the program loads every shipped configuration, and what `make uninstall`
+# leaves.
 #
 #   tests/install.sh [MAKE VARIABLE=VALUE ...]   from the root of the tree
 set -u
@@ -67,7 +67,7 @@ files_are_installed_with_their_modes() {
     [ -z "$left" ] || fail "other modes: $left"
 }
 
-# Nothing is done before the owner has said what.
+# The worker serves no queue before its owner has configured one.
 the_installed_configuration_serves_nothing() {
     config=$dir/local/etc/tableward/tableward.yaml
     program=$dir/local/usr/local/bin/tableward
@@ -107,7 +107,7 @@ the_unit_names_prefix_and_sysconfdir() {
     expect_mode 644 "$dir/opt/opt/tw/etc/tableward/tableward.yaml"
 }
 
-# settings UNIT: what it sets, without prose.
+# settings UNIT: prints the lines of the unit without comments.
 settings() { grep -v -e '^#' -e '^$' "$1"; }
 
 # The template is the unit with other names, so that one explains both.
@@ -121,8 +121,8 @@ the_template_is_the_unit() {
         fail "tableward@.service is not tableward.service with other names"
 }
 
-# Those that are started now and then have the same user, folder and
-# confinement as the service.
+# Units that are started now and then have the same user, folder and confinement
+# as the service.
 other_units_are_confined_alike() {
     settings systemd/tableward.service |
         sed -n '/^User=/,/^SystemCallErrorNumber=/p' | grep -v AmbientCap \
@@ -182,7 +182,7 @@ the_units_are_confined() {
     exposure "$dir/quiet/tableward.service" 0.5
 }
 
-# The package's version is the program's, whichever was raised last.
+# The package has the version of the program.
 the_package_has_the_program_s_version() {
     head -n 1 systemd/debian/changelog |
         grep -qF "tableward ($(cat worker/VERSION)) " ||
@@ -211,7 +211,7 @@ uninstall_leaves_only_what_is_the_owner_s() {
         fail "of a changed configuration make uninstall leaves: $left"
 }
 
-# The commented keys are switched on as well, so that they cannot rot.
+# Keys in comments are tested as well: the test removes the comment signs.
 shipped_configurations_load() {
     program=$dir/local/usr/local/bin/tableward
     mkdir -p "$dir/config"

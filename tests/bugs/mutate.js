@@ -105,7 +105,7 @@ const NUMBERS = "int|bool|size_t|ssize_t|u?int\\d+_t|unsigned|long|double";
 const TYPES = `struct|enum|union|const|char|static|void|CURL|xmlDoc|${NUMBERS}`;
 // Calls that are never left out: without them memory leaks, a lock is held for
 // ever, or only a message for people changes.
-const KEPT = /^(log_\w+|assert|\w*_lock|\w*_unlock|err_fail|err_put|err_prefix|\w+_done|\w+_free|\w+_init|\w+_new|mem_\w+|buf_\w+|world_\w+|notify\w*|va_end)\(/;
+const KEPT = /^(log_\w+|assert|\w*_lock|\w*_unlock|err_fail|err_put|err_prefix|\w+_done|\w+_free|\w+_init|\w+_new|mem_\w+|buf_\w+|platform_\w+|notify\w*|va_end)\(/;
 
 const SHAPES = [
     {

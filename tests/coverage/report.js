@@ -3,8 +3,8 @@
 // branches the tests took, and which error returns they never executed.
 //
 // A branch is one side of one condition: `a && b` has four. An error return is
-// what `errors` below finds in the text of a line: the making of an error, the
-// return of one, a jump to the way out. Nothing else is judged by its line.
+// a place that errorReturns() finds in the text: it makes an error, returns one
+// or jumps to the end of the function.
 //
 // tests/coverage/unreachable lists what no input can reach, each with the
 // reason; an entry that has become reachable, or is gone, fails the report.
@@ -16,8 +16,9 @@ const wantedPercent = 95;
 
 const groups = {
   engine: {folder: 'jobs/engine'},
-  // Much of these two was rewritten, and their tests are behind: what they have
-  // is the least that they must have, until they reach the others. Raise it.
+  // Much of these two groups was rewritten, and their tests are not complete
+  // yet. Until they reach the limits of the other groups, these lower limits
+  // hold, which are their present values. Raise them.
   kinds: {folder: 'jobs', except: ['jobs/engine'], percent: 93, never: 15},
   run: {
     folder: 'worker/run',
@@ -38,14 +39,14 @@ const groups = {
   },
 };
 
-// What makes an error. A function of the same file all of whose returns are
-// errors is one more (see makersOf).
+// Functions that make an error. makersOf() adds the functions of a file that
+// return nothing but errors.
 const makers = ['err_fail', 'problems_add', 'settings_unknown'];
 const wordOf = names => `(?:(?:${names.join('|')})\\()`;
 const outcome = 'TW_(?!OK\\b)[A-Z_]+|' +
     'RUN_(?:FAILED|TRY_AGAIN|OUTAGE|LEASE_LOST)|' +
     'LEASE_(?:OUTAGE|REFUSED|RUN_MISSING|LOST)';
-// A return below one of these hands an error on.
+// A return in the line below such a condition passes an error on.
 const failure = /!= TW_OK\b.*\)( \{)?$/;
 
 function filesOf(group) {
@@ -63,7 +64,7 @@ function filesBelow(folder, except) {
   }).sort();
 }
 
-// Comments and texts become spaces, so that columns stay.
+// Comments and texts become spaces, so that columns do not change.
 function codeOf(source) {
   return source.replace(/\/\*[^]*?\*\/|\/\/.*|"(?:\\.|[^"\\\n])*"/g,
       text => text.replace(/[^\n]/g, ' '));
@@ -101,7 +102,7 @@ function errorReturns(code) {
     if (/^(static|enum|void|TW_)/.test(text)) return; // a declaration
     for (const pattern of patterns)
       for (const {index} of text.matchAll(pattern))
-        // What a maker is given is not one more.
+        // An error in the arguments of a maker is not counted again.
         if (![...columns].some(
             c => c <= index && !/[?:;]/.test(text.slice(c, index))))
           columns.add(index + 1);
@@ -113,8 +114,9 @@ function errorReturns(code) {
   return found;
 }
 
-// The count of the region that a place lies in: the last segment before it.
-// Segments: line, column, count, has a count, begins a region, is a gap.
+// Returns the count of the region that contains a place: the region of the last
+// segment that begins before the place. A segment: [line, column, count, has a
+// count, begins a region, is a gap].
 function countAt(segments, line, column) {
   let count = null;
   for (const [ofLine, ofColumn, ofCount, counted] of segments) {
@@ -136,7 +138,7 @@ function readUnreachable() {
       });
 }
 
-// The statement, or the head of one, that begins in a line: in one line.
+// Returns the statement that begins in a line, or its head, as one line.
 function statementAt(lines, line) {
   const parts = [];
   for (let at = line - 1; at < lines.length; at++) {

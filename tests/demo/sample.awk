@@ -3,8 +3,8 @@
 # them and the readers' subscriptions, the same at every call.
 #
 # One entity a line: table, PartitionKey, RowKey and the entity as `tableward
-# export` writes it (properties by name, no zeros behind a time), separated by
-# tabs. Nothing in it needs a JSON escape.
+# export` writes it (properties by name, no zeros at the end of a time),
+# separated by tabs. Nothing in it needs a JSON escape.
 
 # The generator of Park and Miller: exact in awk's doubles, the same in every
 # awk (rand() is not).
@@ -81,6 +81,7 @@ BEGIN {
         places, " ")
     for (t = 1; t <= 5; t++)
         for (p = 1; p <= 10; p++)
-            # 49 times 271 blogs and once what is missing to 20,000.
+            # 49 channels with 271 blogs and one with 272, which makes 20,000 in
+            # all.
             channel(topics[t] " " places[p], t + p < 15 ? 271 : 272)
 }
