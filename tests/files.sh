@@ -546,7 +546,7 @@ YAML
     rm boots.db*
     run 0 --config boots.yaml import Shoes part.jsonl
     run 1 --config boots.yaml run index --yes
-    says '1 copy made by .* in another account before an import, would be deleted'
+    says '1 former copy would be deleted \(made by .* in another account before an import\)'
     run 0 --config boots.yaml count Shoes
     prints '^5$'
     run 0 --config boots.yaml run index --yes --accept-deletes

@@ -247,9 +247,9 @@ static enum run_end check_values(struct cascade_attempt *c)
     if (!c->state.values[0] || strcmp(now, c->state.values) == 0)
         return RUN_CONTINUES;
     err_fail(c->err, TW_INVALID,
-        "a property of the parent in %s that the job's rules read was changed "
-        "or removed after this run had written its tombstone: nothing more was "
-        "deleted. Restore the property, then retry",
+        "the parent in %s was changed after this run had written its "
+        "tombstone: a property that the job's rules read has another value or "
+        "is gone. Nothing more was deleted. Restore the property, then retry",
         c->cascade->table);
     return RUN_FAILED;
 }

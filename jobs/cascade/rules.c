@@ -36,9 +36,8 @@ static const struct setting JOB_KEYS[] = {
     {"children", SETTING_NODE, SETTING_FIELD(struct job_map, children),
         .required = true, .help = "rules that find what is under the parent"},
     {"settle", SETTING_NODE, SETTING_FIELD(struct job_map, settle),
-        .help =
-            "how long after the tombstone to look for late children: 5s, or "
-            "[5s, 20m]"},
+        .help = "when to look for late children, counted from the tombstone: "
+                "once (5s), or several times ([5s, 20m])"},
     {"refuse_above", SETTING_INT, SETTING_FIELD(struct job_map, refuse_above),
         .fallback = "-1", .min = -1, .max = INT64_MAX,
         .help = "count the entities first, and fail before any write if there "

@@ -264,10 +264,10 @@ static enum tw_err refuse_former(struct copy_work *work)
     long long count = work->at.former;
 
     return err_fail(work->err, TW_INVALID,
-        "%lld %s made by earlier key templates of this job, by an entry that "
-        "`to:` no longer has, or in another account before an import, would be "
-        "deleted: restore the templates, the entry or the missing sources, or "
-        "run the job with --accept-deletes",
+        "%lld former %s would be deleted (made by earlier key templates of "
+        "this job, by an entry since removed from `to:`, or in another account "
+        "before an import): restore the templates, the entry or the missing "
+        "sources, or run the job with --accept-deletes",
         count, count == 1 ? "copy" : "copies");
 }
 

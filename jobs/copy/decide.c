@@ -139,9 +139,10 @@ static enum write_decision decide_other(struct decision *d)
         return decide_edited(d);
     if (copy_needs_consent(&d->is) && !d->work->accepts)
         return fail(d,
-            "the keys of its copy are taken by a copy of another source, made "
-            "by earlier key templates, by a removed entry of `to:` or in "
-            "another account: run the job with --accept-deletes");
+            "the keys of its copy are taken by a copy of another source. That "
+            "copy was made by earlier key templates, by an entry since removed "
+            "from `to:`, or in another account: run the job with "
+            "--accept-deletes");
     return write_copy(d);
 }
 

@@ -291,7 +291,8 @@ HOSTED_TEST(its_tombstone_gone_it_does_not_guess_the_properties)
     assert_int_equal(hosted_attempt(h, "owned", "News"), RUN_STOPPED);
     h->stop_after = -1;
     hosted_remove(h, "Channels", "News", "");
-    hosted_fails(h, "owned", "News", "was changed or removed", "Channels");
+    hosted_fails(
+        h, "owned", "News", "has another value or is gone", "Channels");
 }
 
 /* ---- notes of runs that did not fail ---- */

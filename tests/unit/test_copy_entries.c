@@ -503,7 +503,7 @@ FIXTURE_TEST(a_restored_index_row_without_its_source_needs_consent)
     restore("replace");
     scene_remove("Blogs", "a", "2");
     ends(RUN_FAILED);
-    assert_non_null(strstr(h.err.text, "1 copy made by"));
+    assert_non_null(strstr(h.err.text, "1 former copy would be deleted"));
     assert_non_null(strstr(h.err.text, "in another account"));
     assert_int_equal(h.deleted, 0);
     check_row("i_2", "\"T\":\"old\"");
