@@ -30,9 +30,10 @@ struct scan;
 struct cascade_share {
     int begun;  /* run->share when the walk began, in thousandths; 0: unknown */
     int walked; /* the share of the keys that the walk has read; -1: unknown */
-    int noted;  /* `walked` when `sequence` operations had been added */
-    uint64_t sequence;
-    uint64_t settled; /* number of operations completed in this walk */
+    int noted;  /* `walked` at the last call of walk_visitor.reached(); -1:
+                   there was none */
+    uint64_t sequence; /* number of operations added before that call */
+    uint64_t settled;  /* number of operations completed in this walk */
 };
 
 struct cascade_attempt {
@@ -45,14 +46,15 @@ struct cascade_attempt {
     struct slice partition_key, row_key;
     char *owner;           /* JOB/ID, the value of TablewardRun; owned */
     struct page parent;    /* the parent as last read */
-    bool parent_is_ours;   /* the last read found this run's tombstone, and this
-                              run wrote nothing since */
+    bool parent_is_ours;   /* the last read of the parent found this run's
+                              tombstone, and this run has not written to the
+                              parent since */
     bool parent_lost;      /* set by cascade_watch_parent() for this pass */
     int64_t checked_ms;    /* platform_boot_ms() when cascade_watch_parent()
                               last read the parent */
-    bool tombstone_sent;   /* this attempt sent its tombstone and got no
-                              response, or an earlier one had archived the
-                              parent and may have sent it */
+    bool tombstone_sent;   /* this attempt sent the tombstone and got no
+                              response; or an earlier attempt had archived the
+                              parent, and may have sent the tombstone */
     bool delete_sent;      /* this attempt sent the delete of the parent, or an
                               earlier attempt may have sent it */
     struct cascade usable; /* the job's cascade; if the parent did not exist,
@@ -121,8 +123,8 @@ void cascade_save(
     struct cascade_attempt *c, const struct walk_path *path, bool progress);
 
 /* cascade_enter_phase: stores phase and c->state, without a path, in the ledger
- * (run_callbacks.phase). After any outcome but RUN_CONTINUES the phase may not
- * be stored. */
+ * (run_callbacks.phase). After any result but RUN_CONTINUES it is unknown
+ * whether the phase is stored. */
 enum run_end cascade_enter_phase(struct cascade_attempt *c, const char *phase);
 
 /* cascade_note: writes a warning to the log and to the ledger's Note. For

@@ -265,9 +265,9 @@ static enum write_decision decide_emptied(void *context,
     return WRITE_SKIP;
 }
 
-/* Delete entities of one page. TW_CONFLICT: the parent is lost. Whether their
- * rule has children determines what is done about an entity that changed since
- * it was read. */
+/* Delete entities of one page, all found by one rule. An entity that changed
+ * since it was read is left to decide_leaf() or, if the rule has child rules,
+ * to decide_emptied(). TW_CONFLICT: the parent is lost. */
 static enum tw_err delete_page(void *context, struct match *match,
     const struct entity *const *entities, size_t count, struct err *err)
 {
@@ -348,9 +348,9 @@ static enum run_end fail_for_entities(struct cascade_attempt *c, int64_t failed)
     return RUN_FAILED;
 }
 
-/* Fails the run after too many passes in a row with stuck set. If stuck is
- * true, this pass deleted nothing, because every remaining entity has another
- * entity under it. */
+/* Fail the run after STUCK_PASSES passes in a row that were stuck. stuck: this
+ * pass deleted nothing, because every remaining entity has another entity under
+ * it. */
 static enum run_end check_circle(struct cascade_attempt *c, bool stuck)
 {
     c->stuck = stuck ? c->stuck + 1 : 0;

@@ -35,15 +35,16 @@
  * its table of children a block takes about 30 MB. */
 #define BLOCK_CHILDREN 100000
 #define BLOCK_BYTES ((size_t)16 * 1024 * 1024)
-/* An entity has several references if several rules may find it, or if a key
- * begins with a value whose end is not certain ("a_b_1": a, or a_b). */
+/* Limit of a block: its number of references. One child may have several,
+ * because several rules may find it, or because a key begins with a value whose
+ * end is not certain ("a_b_1": a, or a_b). */
 #define BLOCK_REFERENCES (2 * BLOCK_CHILDREN)
 
 /* Larger than all texts of one entity together. */
 #define DIGEST_TEXT_MAX ((size_t)16 * 1024 * 1024)
 
-/* The index of the rule above a first-level rule. There is no such rule,
- * because the cascade's parent is above. */
+/* Replaces the index of the rule above if there is none: above a first-level
+ * rule there is only the cascade's parent. */
 #define ROOT ((size_t)-1)
 
 /* In which keys and properties the entities of a rule have the values that the
@@ -52,8 +53,8 @@ struct reading {
     bool is_possible;       /* the entities have each of these values */
     struct source *args;    /* args[i]: where the entities have the value of
                              * argument i. TOLD_BY_NOTHING: the rule does not
-                             * read the argument, or the run was given its
-                             * value */
+                             * read argument i, or the run was given the value
+                             * of argument i */
     struct slice *reads;    /* names of the keys and properties that the rule
                              * reads of the entity above */
     struct source *sources; /* sources[i]: where the entities have the value
@@ -177,8 +178,8 @@ static bool reads_properties(const struct template *template)
     return count > 0;
 }
 
-/* Does every {..} of the filter stand alone in a comparison with eq and a
- * text? */
+/* Is each {..} of the filter all that is between the quotes of a comparison
+ * with eq, as in Blog eq '{RowKey}'? */
 static bool only_compares(const struct template *filter)
 {
     size_t count, alone = 0;
@@ -436,9 +437,9 @@ static bool digest_of(const struct reading *reading, const struct entity *above,
     return good;
 }
 
-/* Would the rule find entity under the entity above whose keys and properties
- * fill() reads from entity? *ret: digest of those values of the entity above
- * that the rule reads. */
+/* fill() reads from entity the keys and properties of the entity above. Would
+ * the rule find entity under an entity with these? *ret: digest of the values
+ * that the rule reads of the entity above. */
 static bool is_found(struct nested *n, const struct level *level,
     const struct reading *reading, const struct entity *entity,
     size_t prefix_len, unsigned char *ret)
@@ -459,8 +460,8 @@ static bool is_found(struct nested *n, const struct level *level,
     return found;
 }
 
-/* If the value is the first len bytes of the key, is it followed by the text
- * that the rule's template has after the value? */
+/* May the value that source names be the first len bytes of the key? Only if
+ * the text that the rule's template has after the value follows in the key. */
 static bool is_prefix(
     const struct source *source, const struct entity *entity, size_t len)
 {
@@ -524,8 +525,8 @@ static void block_done(struct block *block)
     arena_done(&block->arena);
 }
 
-/* Make room for one more element in an array that has count elements, and
- * memory for the next power of two. */
+/* Make room for one more element in an array that has count elements. The array
+ * is doubled whenever count is a power of two. */
 static void *grown(void *list, size_t count, size_t bytes)
 {
     return count & (count - 1)
@@ -687,9 +688,10 @@ static bool is_of_partition(const struct nested *n, const struct level *level)
 
 /* Mark the children that have a parent: for each rule that has references in
  * block, read the table of the rule above. (First-level rules have no
- * references, because they come before all others; see add_entity().) verified:
- * index of the rule that is being checked. If only one partition of that rule
- * is checked, its references lie in that partition. */
+ * references: add_entity() is called for a nested rule, and adds references for
+ * this rule and for rules after it.) verified: index of the rule that is being
+ * checked. If only one partition of this rule is checked, only the parents in
+ * that partition are read for it. */
 static enum tw_err resolve(
     struct nested *n, size_t verified, struct block *block)
 {
@@ -757,8 +759,8 @@ static enum tw_err read_again(
     return TW_OK;
 }
 
-/* Report the entities of block that have no parent, also when they are read
- * again, and empty the block. */
+/* Read again the entities of block that have no parent, report those that still
+ * have none, and empty the block. */
 static enum tw_err flush(struct nested *n, size_t at, struct block *block)
 {
     struct block again;

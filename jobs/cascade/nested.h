@@ -34,11 +34,11 @@ struct nested_check {
  * certain parent, that parent does not exist, and no other rule for the same
  * table finds the entity.
  *
- * A rule can be read backwards if an entity that the rule finds has each value
- * that the rule reads of the entity above: as a whole key, or as a property
- * that the filter compares with this value by eq. One of these values may also
- * be only the beginning of a key. A rule that cannot be read backwards is added
- * to `unread`. A rule is also added if some of its entities may be found by
+ * A rule can be read backwards if each value that it reads of the entity above
+ * is also in the entities that it finds: as a whole key, or as a property that
+ * the filter compares with this value by eq. One of these values may be only
+ * the beginning of a key. A rule that cannot be read backwards is added to
+ * `unread`. A rule is also added if some of its entities may be found by
  * another rule that cannot be read backwards. If the rule above cannot be read
  * backwards, the rule above is assumed to find each entity of its table.
  *

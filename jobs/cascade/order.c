@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Compares a cascade with the moves of the configuration: the cascade's rules
  * for the source of a move must come before its rules for the destination (rule
- * L4 of jobs/GUIDE.md), and its parents are better not moved at all. */
+ * L4 of jobs/GUIDE.md). Warns if a move may carry a parent of the cascade. */
 #include "jobs/cascade/order.h"
 
 #include <stdbool.h>

@@ -58,13 +58,14 @@ static bool has_rule(const struct family *family, const struct rule *other)
 }
 
 /*
- * Is `other` bound whenever `rule` (of family) is walked, and does `other` then
- * find every entity of rule that `other` can find elsewhere? If `other` is a
- * rule at the root: yes, because it is bound once for the whole walk. If it is
- * a sibling of rule, it is bound again under each parent entity, so the
- * selectors are compared. If it is a rule in between, yes is assumed: its
- * templates and those of `rule` read different entities, so they cannot be
- * compared. (Example: a rule for comments, above a rule for replies to them.)
+ * Before the walk deletes an entity that `rule` (of family) found, does it
+ * always notice that `other` finds this entity too, under whatever parent? If
+ * `other` is a rule at the root: yes, because `other` is bound once for the
+ * whole walk. If `other` is a sibling of `rule`, it is bound again under each
+ * parent entity, so the selectors are compared. If `other` is a rule in
+ * between, yes is assumed: its templates and those of `rule` read different
+ * entities, so they cannot be compared. (Example: a rule for comments, above a
+ * rule for replies to them.)
  */
 static bool is_asked(const struct family *family, const struct rule *rule,
     const struct rule *other)

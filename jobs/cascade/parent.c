@@ -448,9 +448,9 @@ static bool is_marked_otherwise(struct cascade_attempt *c)
            !has_tombstone(c);
 }
 
-/* Store that the parent was found without its tombstone: the passes and the
- * settle times begin again when it has it, because writers may have added
- * children meanwhile. */
+/* Store that the parent was found without its tombstone. Once the parent has
+ * the tombstone again, the passes and the settle times begin again, because
+ * writers may have added children meanwhile. */
 static enum run_end begin_again(struct cascade_attempt *c)
 {
     c->state.unmarked = true;
@@ -525,9 +525,10 @@ static enum run_end leave_newer(struct cascade_attempt *c)
 
 /*
  * May this run write its tombstone? Call when the parent exists and is not
- * known to have this run's tombstone. A tombstone with this run's name needs no
- * wait for a late insert: while the parent exists, such an insert is refused,
- * and the parent is not deleted before the insert can no longer be applied.
+ * known to have this run's tombstone. If the parent has a tombstone with this
+ * run's name, no wait for a late insert is needed: such an insert is refused
+ * while the parent exists, and the last settle pass, which comes before the
+ * delete of the parent, waits until no late insert can be applied.
  */
 static enum run_end check_may_mark(struct cascade_attempt *c,
     enum tombstone_owner tombstone_owner, struct slice owner)
@@ -552,9 +553,9 @@ static enum run_end check_may_mark(struct cascade_attempt *c,
 }
 
 /* Do what must come before this run writes its tombstone, in this order: check
- * that this run may delete the parent, that the rules can be bound to its
- * values, that the tables exist, and that refuse_above is not exceeded. Then
- * archive the parent. */
+ * that this run may delete the parent, that the rules can be bound to the
+ * parent's values, that the tables exist, and that refuse_above is not
+ * exceeded. Then archive the parent. */
 static enum run_end check_before_tombstone(struct cascade_attempt *c,
     enum tombstone_owner tombstone_owner, struct slice owner)
 {
@@ -728,9 +729,9 @@ static enum run_end send_delete(struct cascade_attempt *c)
     }
 }
 
-/* Call when all children are deleted, and TablewardRun names another run: it
- * has marked the parent after this run had deleted it, or it is a run of
- * another ledger. */
+/* Call when all children are deleted, and TablewardRun names another run. That
+ * run has marked a new parent after this run had deleted the former one, or
+ * that run is in another ledger. */
 static void note_left_to_other(struct cascade_attempt *c, struct slice owner)
 {
     cascade_note(c,

@@ -17,9 +17,9 @@ enum run_end cascade_hold_parent(struct cascade_attempt *c);
 
 /*
  * cascade_watch_parent: call before deletes of a pass. Reads the parent at
- * intervals of some seconds. Sets c->parent_lost if the parent exists and does
- * not carry this run's tombstone any more. Then this pass must not send further
- * deletes, and cascade_hold_parent() decides how the run continues.
+ * intervals of some seconds. Sets c->parent_lost if the parent exists and its
+ * TablewardRun does not name this run any more. Then this pass must not send
+ * further deletes, and cascade_hold_parent() decides how the run continues.
  */
 void cascade_watch_parent(struct cascade_attempt *c);
 
@@ -34,10 +34,10 @@ enum run_end cascade_delete_parent(struct cascade_attempt *c);
  * read. */
 enum tw_err cascade_read_parent(struct cascade_attempt *c, int64_t *ret_ticks);
 
-/* cascade_read_values: stores in c->state whether the parent existed before any
- * tombstone (found), and a digest of the values that this run's rules read of
- * the parent. Then calls cascade_choose_rules(). Call before the tombstone is
- * written. */
+/* cascade_read_values: stores two things in c->state: `found`, which says
+ * whether the parent existed before any tombstone, and a digest of the values
+ * that this run's rules read of the parent. Then calls cascade_choose_rules().
+ * Call before the tombstone is written. */
 void cascade_read_values(struct cascade_attempt *c, bool found);
 
 /* cascade_choose_rules: sets c->usable to all rules or, if

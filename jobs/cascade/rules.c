@@ -243,8 +243,9 @@ static const struct entity *load_tombstone(
     return good ? tombstone : NULL;
 }
 
-/* Check that `created` may name a property with the time of creation, and does
- * not name one with the time of the last write or of the tombstone. */
+/* Check that `created` can name the property to which the application writes
+ * the time of creation. It cannot be a property that the service, or the
+ * tombstone, writes. */
 static enum tw_err check_created(
     struct slice name, const struct entity *tombstone, struct err *err)
 {

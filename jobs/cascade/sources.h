@@ -28,13 +28,13 @@ struct source {
     struct slice property;
 };
 
-/* source_of_arg: returns from which key or property of an entity that rule
- * finds the value of the argument `arg` can be read. */
+/* source_of_arg: returns the source of the value of the argument `arg`: the key
+ * or property from which it can be read, in each entity that rule finds. */
 struct source source_of_arg(const struct rule *rule, int arg);
 
-/* source_of_read: returns from which key or property of an entity that rule
- * finds the value of `read` can be read. read: the name of a key or property of
- * the entity above. */
+/* source_of_read: returns the source of the value of `read`, as
+ * source_of_arg() does. read: the name of a key or property of the entity
+ * above. */
 struct source source_of_read(const struct rule *rule, struct slice read);
 
 /* source_key: returns the key of entity that `source` names. This key is the

@@ -322,9 +322,9 @@ static bool whole(const struct walk *walk)
 
 /*
  * Count the properties that other rules read of the entities that match finds.
- * Only rules with children that may find the same entities read any: for their
- * filters and for the templates of their child rules. to: receives the names;
- * NULL: only count.
+ * Another rule reads some only if it has children and may find the same
+ * entities: for its filter, and for the templates of its child rules. to:
+ * receives the names; NULL: only count.
  */
 static size_t read_by_others(const struct walk *walk, const struct visit *visit,
     const struct match *match, struct slice *to)
@@ -372,9 +372,9 @@ static struct scan_spec make_spec(struct walk *walk, const struct visit *visit,
     return spec;
 }
 
-/* Does the scan of match, which belongs to visit, set the share of the run? It
- * does if it is the scan of the last first-level rule, because it is not known
- * before the scans of later rules how many entities they will find. */
+/* Does the scan of match, which belongs to visit, set the share of the run?
+ * Only the scan of the last first-level rule does, because it is not known how
+ * many entities a later rule will find. */
 static bool tells_share(const struct walk *walk, const struct visit *visit,
     const struct match *match)
 {
@@ -521,9 +521,9 @@ static const struct entity *last_beside(
 }
 
 /* Open one range scan for the children of the visited entity and of the
- * entities after it on the page. A filter that reads the parent entity differs
- * between them, so the request has no filter; match_has() tests the children
- * instead. False: no range scan is open. */
+ * entities after it on the page. If the rule's filter reads the visited entity,
+ * it differs from entity to entity; the request then has no filter, and
+ * match_has() tests the children. False: no range scan is open. */
 static bool open_range(struct walk *walk, const struct visit *visit,
     size_t index, struct scan_spec *spec, const struct span *span)
 {
@@ -617,9 +617,9 @@ static enum tw_err open_ahead(
 
 /* ---- entities that several rules with children find ---- */
 
-/* Does match find an entity of page? An entity that path is bound under
+/* Does match find an entity of page? An entity above the match `path`
  * (is_above()) does not count, because it is deleted after the entities that
- * path finds. */
+ * `path` finds. */
 static bool page_finds(const struct match *match, const struct match *path,
     const struct page *page)
 {
@@ -876,8 +876,8 @@ static enum tw_err scan_ended(
         match->rule->table, walk->plan->stores->names[match->rule->store]);
 }
 
-/* Walk the children of one entity that a scan for the children of many entities
- * reads: the children in span. */
+/* Walk the children of one entity: the children in span. They are read by
+ * ranges, which scans for the children of many entities. */
 static enum tw_err walk_range(struct walk *walk, struct match *match,
     unsigned level, struct range_scan *ranges, const struct span *span)
 {

@@ -88,10 +88,10 @@ struct walk_visitor {
 
     /*
      * reached: leaves() has received every leaf before path. There may be
-     * emptied entities before path that emptied() has not received. So a walk
-     * that resumes at path sets `found` of its result (path has `found` too),
-     * and another pass reads everything again. path is borrowed for the call.
-     * May be NULL.
+     * emptied entities before path that emptied() has not received. So `found`
+     * of path tells that an entity was found before path. A walk that resumes
+     * at path then sets `found` of its result, and another pass reads
+     * everything again. path is borrowed for the call. May be NULL.
      */
     void (*reached)(void *context, const struct walk_path *path);
 
