@@ -5,9 +5,9 @@
  *
  * A filter on TablewardSource selects the copies of this job in each
  * destination. Without --accept-deletes a first scan only counts the copies to
- * delete (rule C6), and a second scan deletes them. A comparison keeps up to
- * DELETES_MAX deletes of the first scan in the sorter, and then needs no second
- * scan.
+ * delete (rule C6), and a second scan deletes them. A round with a comparison
+ * keeps up to DELETES_MAX deletes of the first scan in the sorter; if there are
+ * no more, it needs no second scan.
  */
 #include "jobs/copy/backward.h"
 
@@ -358,8 +358,9 @@ enum tw_err copy_check_deletes(struct copy_work *work)
 
 /* ---- before the first round ---- */
 
-/* Refuses former copies before the first write (rule C6). An edited copy is not
- * deleted (rule C3), so it is no reason to refuse. */
+/* Refuses former copies before the first write (rule C6). An edited copy is no
+ * reason to refuse, because it is not deleted (rule C3); an edited index row
+ * is. */
 static enum tw_err check_former(struct copy_work *work, size_t number,
     const struct entity *copy, const struct source *is)
 {

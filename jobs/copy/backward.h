@@ -26,16 +26,17 @@ TW_MUST_USE enum tw_err copy_backward(struct copy_work *work);
  * copy_check_deletes: checks whether rule C6 would refuse the deletes of
  * copy_backward(). For a dry run, after the sources and the own copies were
  * compared. Counts the copies to delete, deletes none, and reports none. The
- * copies that the run would write before these deletes are not counted.
- * TW_INVALID: the rule would refuse the deletes; err has the reason.
+ * job's own copies are counted as they are now, without the copies that the run
+ * would write first. TW_INVALID: the rule would refuse the deletes; err has the
+ * reason.
  */
 TW_MUST_USE enum tw_err copy_check_deletes(struct copy_work *work);
 
 /*
  * copy_check_for_own: set *ret to true if a destination already has copies of
- * this job. Reads one page of each destination. TW_INVALID: one of the copies
- * read is a former copy that was not edited, and the run does not accept
- * deletes (rule C6).
+ * this job. Reads one page of each destination. TW_INVALID: the run does not
+ * accept deletes (rule C6), and one of the copies read is a former index row,
+ * or another former copy that was not edited.
  */
 TW_MUST_USE enum tw_err copy_check_for_own(struct copy_work *work, bool *ret);
 

@@ -264,11 +264,11 @@ static enum tw_err make_round(struct copy_work *work)
     return make_steps(work);
 }
 
-/* Ends the acceptance of deletes (rule C6). An operator has accepted the
- * deletes that were due at that time, so the acceptance ends with the first
- * complete round that reads the own copies. Call before the checkpoint of the
- * next round is saved, because the host removes the acceptance from the ledger
- * in the same write. */
+/* Ends the acceptance of deletes (rule C6). An operator has accepted only the
+ * deletes that were due then, so the acceptance ends with the first complete
+ * round that reads the own copies. Call before the checkpoint of the next round
+ * is saved: the write that stores this checkpoint in the ledger also removes
+ * the acceptance. */
 static void end_acceptance(struct copy_work *work)
 {
     bool read_own = work->at.mode == COPY_COMPARE || work->at.mode == COPY_EACH;
@@ -409,9 +409,9 @@ static const struct table_ref *copied_back(
     return NULL;
 }
 
-/* Warns of jobs that copy in the opposite direction. Their sources are foreign
- * entities at the destination, which are replaced even if the source is an
- * older copy of them. */
+/* Warns if another job copies in the opposite direction. Its sources are
+ * foreign entities at this job's destination. With `on_conflict: replace` this
+ * job overwrites such an entity even with an older copy of the entity. */
 static void copy_link(const struct job *job, const struct jobs *jobs,
     struct arena *arena, struct problems *problems)
 {

@@ -37,8 +37,9 @@ enum write_decision copy_decide_write(void *context,
 
 /* copy_decide_delete: decides about a delete. context is the struct copy_table.
  * Called when an own copy without a source was changed before its delete. Sends
- * the delete again only if `now` is still an own copy without a source, and
- * neither edited (C3; index rows excepted) nor possibly its source (C5). */
+ * the delete again only if `now` is still an own copy without a source, was not
+ * edited (C3; index rows may be edited), and cannot be the source itself
+ * (C5). */
 enum write_decision copy_decide_delete(void *context,
     const struct operation *sent, const struct entity *now, struct arena *arena,
     struct operation *ret, struct err *err);

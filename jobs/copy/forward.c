@@ -27,7 +27,7 @@ static struct parts *open_parts(struct copy_work *work, int64_t since_ticks)
     struct scan_spec spec = {.store = work->from_store,
         .table = work->rules->from.table,
         .run = work->run,
-        /* A comparison reads the sources twice. */
+        /* A comparison reads the sources twice, so its scans set no share. */
         .tells_share = work->rounds.number == 1 && since_ticks == 0 &&
                        work->at.mode != COPY_COMPARE};
     struct parts *parts;

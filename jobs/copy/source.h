@@ -7,12 +7,12 @@
  *    "own":["pk","rk"],"key":["pk","rk"],"etag":"W/\"...\"",
  *    "digest":"32 hex digits"}
  *
- * job: the job's name. to: the index, in the job's `to:` when the copy was
- * written, of the entry that made the copy (jobs/copy/work.h says what the
- * index is for). by: a digest of the key templates of that entry. from, at:
- * account and table of the source and of the copy. own: keys of the copy. key,
- * etag: keys and ETag of the source that was copied. digest: digest of the copy
- * as it was written, without TablewardSource.
+ * job: the job's name. to: the index of the entry of `to:` that made the copy,
+ * as `to:` was then (jobs/copy/work.h says what the index is for). by: a digest
+ * of the key templates of that entry. from, at: account and table of the source
+ * and of the copy. own: keys of the copy. key, etag: keys and ETag of the
+ * source that was copied. digest: digest of the copy as it was written, without
+ * TablewardSource.
  *
  * The job comes first, so that a range of this text selects the copies of one
  * job (source_filter()). An application that copies an entity with all its

@@ -22,9 +22,9 @@
 /* ---- the locations ---- */
 
 /* May this table be the source table, under another name of its store (rule
- * C5)? Returns false for embedded stores: their identity is known, and
- * different entities of such stores may have equal ETags, which rule C5 could
- * not use. */
+ * C5)? Returns false for embedded stores: their identity is known, and rule C5
+ * could not compare their ETags, because different entities may have equal
+ * ones. */
 static bool may_be_index(
     const struct copy_work *work, const struct store *store, const char *table)
 {

@@ -19,8 +19,9 @@
  * copy, and whose key templates have the digest that is stored in the copy
  * (`by`). The index in TablewardSource only decides between two entries with
  * the same table and the same key templates, which are possible if an account
- * has two names. A copy that no entry made is a former copy (COPY_FORMER). What
- * goes wrong with simpler rules, for a job that had `to: [One x, Two y]`:
+ * has two names. A copy that no entry made is a former copy (COPY_FORMER). Each
+ * item below begins with a simpler rule, and shows what goes wrong with it, for
+ * a job that had `to: [One x, Two y]` if the item does not say otherwise:
  *
  *   - By the index alone. After `to: [Two y]` the copies in Two (index 1) are
  *     foreign: they are not updated, and not deleted with their sources. After
@@ -163,9 +164,8 @@ struct copy_work {
     size_t table_count;
 
     struct rounds rounds;
-    bool accepts; /* the round accepts deletes (rule C6): accept_deletes of
-                     struct run when this attempt began or continued the
-                     round */
+    bool accepts; /* the round accepts deletes (rule C6): run->accept_deletes
+                     was true when this attempt began or continued the round */
     struct copy_progress at;
     struct late late;
     struct difference *difference; /* the comparison; NULL: no comparison is in
