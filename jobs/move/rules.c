@@ -62,7 +62,7 @@ struct range {
     struct slice text;
 };
 
-/* A list of ranges. A key is in the list if it is in each of them. */
+/* The intersection of several ranges: the keys that are in each of them. */
 struct ranges {
     struct range list[4];
     size_t count;

@@ -42,10 +42,10 @@ static void compare_store(struct search *search, struct store *store)
         search->second = store;
 }
 
-/* Compares store number i with the intent's store, and opens it first if no job
- * uses it. If the file of an embedded store does not exist, it is not the
- * intent's store, and the search continues. If this store is the one that the
- * intent names (is_named), a missing file counts as a failure instead. */
+/* Compares store number i with the intent's store; opens store number i first
+ * if no job uses it. An embedded store whose file does not exist is not the
+ * intent's store, and the search continues. But if the intent names this store
+ * (is_named), the missing file counts as a failure. */
 static void try_store(struct search *search, size_t i, bool is_named)
 {
     const struct job_stores *stores = search->m->stores;
@@ -168,8 +168,8 @@ static bool shares_table(const struct mover *m, const struct intent *intent)
 }
 
 /* Set *ret to whether the run that stored the intent has ended. An open run
- * takes over its own intent, if necessary after it was held until the former
- * configuration was restored. */
+ * takes over its own intent itself. If it needs the former configuration for
+ * this, it is held until an operator has restored that configuration. */
 static enum tw_err has_ended(const struct mover *m, const struct intent *intent,
     bool *ret, struct err *err)
 {

@@ -41,11 +41,11 @@ TW_MUST_USE enum tw_err takeover_all(struct mover *m, struct err *err);
 /*
  * takeover_concerns: must this move take over the intent? Yes if a table of the
  * intent is a table of this move. Yes also if the intent belongs to the same
- * job, the run that stored it has ended, and one of its stores is no longer
- * configured. To find out, stores that no job uses are opened too. TW_BUSY: one
- * of these stores cannot be opened (run->store_closed). TW_INVALID: two stores
- * have the identity of the intent's store, or no store has this identity but
- * one has the AccountName of the intent's store.
+ * job, the run that stored the intent has ended, and one of the intent's stores
+ * is no longer configured. To find out, stores that no job uses are opened too.
+ * TW_BUSY: one of these stores cannot be opened (run->store_closed).
+ * TW_INVALID: two stores have the identity of the intent's store, or no store
+ * has this identity but one has the AccountName of the intent's store.
  */
 TW_MUST_USE enum tw_err takeover_concerns(const struct mover *m,
     const struct intent *intent, bool *ret, struct err *err);

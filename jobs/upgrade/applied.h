@@ -3,16 +3,16 @@
  * What an upgrade stores beside the ledger for each table that it works on
  * (rule U8), in the ledger's partition `!steps`:
  *
- *   a digest of the steps of each version, stored before the steps change the
- * first entity. If the steps of a version differ from those that were stored,
- * the run is refused, because it is unknown which entities have the old steps
- * and which the new. The name of the version property and `absent` are stored
- * in the same row; if one of them has changed, the run is refused too. So it is
- * if the document does not contain a version that was applied;
+ * - A row for each version, stored before the steps of the version change the
+ *   first entity. It has a digest of these steps, the name of the version
+ *   property, and `absent`. If the digest differs, the run is refused, because
+ *   it is unknown which entities have the old steps and which the new. The run
+ *   is also refused if the name or `absent` differs, or if the document does
+ *   not contain a version that was applied.
  *
- *   the number of entities that were written during the last round of the last
- * expand and are not converted (Behind, rule A2). `contract` is refused until
- * an expand has ended with none.
+ * - The number of entities that were written during the last round of the last
+ *   expand and are not converted (Behind, rule A2). `contract` is refused until
+ *   an expand has ended with none.
  */
 #ifndef TW_JOBS_UPGRADE_APPLIED_H
 #define TW_JOBS_UPGRADE_APPLIED_H

@@ -15,8 +15,9 @@
 struct followed {
     struct filter_known known;
     const struct upgrade_step *step; /* the last step that changed the property;
-                                        NULL: no step did, or the property gets
-                                        its value from each version */
+                                        NULL: no step did, or this is the
+                                        version property, which each version
+                                        sets */
     bool warned;
 };
 
@@ -78,8 +79,8 @@ static void follow_put(
 }
 
 /* The property gets the values of step->property. If the filter compares both
- * properties, it is assumed to match them alike, as if this property had always
- * had these values. */
+ * properties, the filter is assumed to match them alike, as if this property
+ * had always had these values. */
 static void follow_new_name(const struct check *check,
     struct followed *followed, const struct upgrade_step *step)
 {
@@ -97,7 +98,8 @@ static void follow_old_name(const struct check *check,
     bool ends = upgrade_step_ends(step);
 
     if (!ends && known->what == FILTER_ABSENT)
-        return; /* retyped after a retype with to_property of this version */
+        return; /* another retype of this version, with to_property, removes
+                   the property */
     followed->step = step;
     known->was_absent = ends && compares(check, step->to);
     known->what = ends                         ? FILTER_ABSENT
@@ -181,10 +183,10 @@ static bool matches(const struct check *check, const struct knowns *knowns)
     return filter_effect(check->filter, knowns->list, check->count).matches;
 }
 
-/* Can the change of property i make that the filter no longer matches an
- * entity? The change is tested alone and with all other changes. A loss that
- * several changes cause is also the loss of one of them, for an entity that had
- * been changed by the others before. */
+/* Can the change of property i be the reason why the filter no longer matches
+ * an entity? The change is tested alone and with all other changes. The test
+ * alone also finds a loss that needs several changes, because in some entity
+ * the other properties may have had their new values before. */
 static bool loses(
     const struct check *check, const struct knowns *knowns, size_t i)
 {

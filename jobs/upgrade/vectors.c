@@ -83,9 +83,9 @@ static struct property sample(
     return (struct property){name, type, sample_json(made, type)};
 }
 
-/* Returns a value that can be converted to `type`: a value of `type` that is
- * converted to a random type or, if this conversion is not exact, the value of
- * `type` itself. */
+/* Returns a value that can be converted to `type`. Makes a value of `type`, and
+ * converts it to a random type. If this conversion is not exact, returns the
+ * value of `type` itself. */
 static struct property sample_source(
     struct made *made, struct slice name, enum edm_type type)
 {
@@ -215,8 +215,8 @@ static void set_literal(
         entity_set_int32(&made->entity, made->arena, name, (int32_t)number);
 }
 
-/* Set the first value that the filter compares a property with by eq, ge or
- * le. */
+/* Give each property that the filter compares by eq, ge or le the first value
+ * that the filter compares it with. */
 static void add_for_filter(struct made *made)
 {
     static const char *const WORDS[] = {" eq ", " ge ", " le "};
