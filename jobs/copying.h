@@ -66,13 +66,14 @@ struct copying_target {
 };
 
 /*
- * copying_load_shape: read node, the value of `properties:`, into *ret. NULL: a
- * copy has all properties. A list has the names to keep. `reserved` is the name
- * of a property that tableward sets itself; empty: there is none. Returns false
- * if it added a problem. The following are problems: a name that the service
- * forbids, that is a key, or that is reserved; two properties with the same new
- * name; a property in both keep and drop; a rename of a property that is not
- * kept; a constant of `set:` whose value is invalid for its type.
+ * copying_load_shape: read node, the value of `properties:`, into *ret. If node
+ * is NULL, a copy has all properties. If node is a list, it has the names to
+ * keep. `reserved` is the name of a property that tableward sets itself; empty:
+ * there is none. Returns false if it added a problem. The following are
+ * problems: a name that the service forbids, that is a key, or that is
+ * reserved; two properties with the same new name; a property in both keep and
+ * drop; a rename of a property that is not kept; a constant of `set:` whose
+ * value is invalid for its type.
  */
 bool copying_load_shape(const struct yaml_node *node, struct slice reserved,
     struct job_loader *loader, struct copying_shape *ret);

@@ -6,10 +6,10 @@
 
 #include "jobs/job.h"
 
+/* A table that one job writes, and the job that is compared with it. */
 struct looking {
     const struct job *other;
-    size_t store; /* index of the store of `table`, which the job compared with
-                     `other` writes */
+    size_t store; /* index of the store of `table` */
     const char *table;
     const char *shared; /* a table that both jobs write; NULL: none */
 };

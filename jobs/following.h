@@ -12,8 +12,8 @@
 /*
  * following_check: add a problem if two jobs with `follow: true` write the same
  * table, because a run of one job would wait until an operator finishes the run
- * of the other job. Warn if a job with `follow: true` and another job that
- * locks its tables write the same table. Tables are the same if their store
+ * of the other job. Warn if two jobs that lock their tables write the same
+ * table, and one of them has `follow: true`. Tables are the same if their store
  * names are equal and their table names are equal regardless of case.
  */
 void following_check(const struct jobs *jobs, struct problems *problems);

@@ -153,8 +153,8 @@ struct kind {
      * in each rule. Rules may be added to these lists while a run is open; the
      * run then starts over under the new definition. After any other change of
      * the definition, the run waits until an operator accepts the change
-     * (worker/run/bound.h). So it does after every change if the kind has no
-     * additions.
+     * (worker/run/bound.h). If the kind has no additions, the run waits after
+     * every change.
      */
     const char *additions;
     const struct kind_arg *args; /* NULL: none */
@@ -254,12 +254,13 @@ struct job {
                            * changes, in hex; a checkpoint with another hash is
                            * not used, and a run that began with another hash
                            * may be held (worker/run/bound.h) */
-    const char *parts;    /* if the kind has additions: a hash of 16 hex digits
-                           * for the job's map without its rules, then a hash
-                           * for each rule without its child rules, together
-                           * with the maps around the rule. If only rules were
-                           * added since a run began, all hashes of the run are
-                           * among these. NULL: none */
+    const char *parts;    /* if the kind has additions: hashes of 16 hex digits,
+                           * first that of the job's map without its rules,
+                           * then one for each rule. The hash of a rule covers
+                           * the rule without its child rules, and the maps
+                           * around the rule. If only rules were added since a
+                           * run began, these hashes include all those that
+                           * the run began with. NULL: there are none */
     const char *unset;    /* name of an environment variable that the job needs
                            * and that is not set; NULL: none */
     const char *failures; /* folder of failed entities; NULL: none */

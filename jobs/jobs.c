@@ -26,8 +26,8 @@ static const struct kind *const KINDS[] = {
 #define KIND_COUNT (sizeof(KINDS) / sizeof(KINDS[0]))
 #define JOB_NAME_MAX 64
 #define JOB_MAX_ARGS 32
-/* The ledger stores the parts of a definition up to this size. If the parts of
- * a job are larger, none are stored. */
+/* Maximum length of `parts` of struct job, which the ledger stores. If it would
+ * be longer, `parts` is NULL. */
 #define PARTS_MAX_BYTES 16384
 
 const struct kind *const *jobs_kinds(size_t *ret_count)
@@ -316,8 +316,9 @@ static void hash_part(const struct yaml_node *node, bool top, const char *list,
     buf_done(&text);
 }
 
-/* Append the hashes of a map, of its rules, and of their rules. The loader of
- * the kind reports a node that is not a map or not a list. */
+/* Append the hash of a map, then the hashes of its rules, each followed by the
+ * hashes of the rule's own rules. The loader of the kind reports a node that is
+ * not a map or not a list. */
 static void add_parts(const struct yaml_node *node, bool top, const char *list,
     const char *above, struct buf *to)
 {

@@ -22,9 +22,9 @@ static bool load_default_store(
     return false;
 }
 
-/* Find the store with the name `name`. An empty name does not mean the default
- * store, because the name may be empty only by mistake: it may consist of an
- * environment variable that is empty. */
+/* Find the store with the name `name`. An empty name is refused, and does not
+ * mean the default store: it may be that of an environment variable which is
+ * empty by mistake. */
 static bool load_store(struct slice name, struct mark mark,
     const struct job_loader *loader, size_t *ret)
 {

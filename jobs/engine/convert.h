@@ -28,9 +28,11 @@ enum convert_worth {
 
 /* The conversion of one type to another. */
 struct convert_way {
-    enum convert_worth worth; /* the lowest worth that the conversion has for a
-                               * value that can be converted; other values may
-                               * be CONVERT_IMPOSSIBLE */
+    enum convert_worth worth; /* CONVERT_IMPOSSIBLE: no value can be converted.
+                               * CONVERT_LOSSY: some values lose a part.
+                               * CONVERT_EXACT: no value does. In the last two
+                               * cases there may be values that cannot be
+                               * converted */
     const char *how;          /* description for people, without a verb: "ticks
                                * since 0001-01-01" */
 };

@@ -389,8 +389,8 @@ static size_t named_of(const struct batch_buffer *batch_buffer)
 }
 
 /* Was the batch probably sent before, so that the entities of all its inserts
- * exist? Call if the service has refused the insert at `named`, because its
- * entity exists. */
+ * exist? True if the refused operation, at index `named`, is the first of
+ * several and an insert. */
 static bool is_sent_again(const struct batch_buffer *batch_buffer, size_t named)
 {
     return named == 0 && batch_buffer->count > 1 &&

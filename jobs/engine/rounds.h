@@ -11,10 +11,11 @@
  *   last        reads everything, because a round that asks only for newer
  *               entities does not notice that another program deleted a copy
  *   following   (follow: true) reads what has changed, and everything once an
- *               hour; the next round begins at once if this round found
- *               differences (after 5 minutes in another attempt, which uses the
- *               present configuration), else a minute after this round began.
- *               The last round follows once the job has no `follow: true`
+ *               hour. If this round found differences, the next round begins at
+ *               once, else a minute after this round began. An attempt begins
+ *               no further round after 5 minutes, because only the next attempt
+ *               uses a changed configuration. The last round follows once the
+ *               job has no `follow: true`
  *   finishing   (`finish`) reads everything; repeated until nothing is behind
  *
  * Where a store cannot be asked for newer entities, every round reads

@@ -66,8 +66,8 @@ enum run_finish {
 /* What a run waits for, as the ledger's WaitsFor stores it. */
 enum run_waits_for {
     RUN_WAITS_FOR_NOTHING,
-    RUN_WAITS_FOR_SETTLE, /* a cascade waits for its verification pass or for a
-                           * late insert */
+    RUN_WAITS_FOR_SETTLE, /* a cascade waits for its next settle pass, or until
+                           * a late insert can no longer be applied */
     RUN_WAITS_FOR_ROUND,  /* a following run waits for its next round */
     RUN_WAITS_FOR_TURN,   /* another run works on the same tables or the same
                              parent; err says which run */

@@ -32,8 +32,8 @@ struct scan_spec {
     struct key_range partition_key, row_key;
     struct slice filter;        /* OData, or empty */
     const struct slice *select; /* names of the properties to read, besides keys
-                                 * and ETag; NULL: whole entities, in smaller
-                                 * first pages */
+                                 * and ETag; NULL: whole entities, and the first
+                                 * page is then smaller */
     size_t select_count;
     unsigned first_top;  /* largest number of entities in the first page,
                           * 1..1000; 0: 1000, or fewer if select is NULL */

@@ -136,12 +136,11 @@ bool selector_disjoint(const struct selector *a, const struct selector *b);
 
 /*
  * selector_property_is: does the filter require that a property or key of each
- * selected entity is equal to an argument, as the filter Channel eq '{channel}'
- * does? arg is the index of the argument. If arg is -1, the comparison must be
- * with `read` instead, the name of a property or key whose value the selector's
- * templates use, as the filter Channel eq '{Name}' uses Name. Comparisons
- * within `or` or `not` do not count. True: *ret_property is the name of the
- * property, or PartitionKey or RowKey.
+ * selected entity equals the argument with the index `arg`, as the filter
+ * Channel eq '{channel}' does? If arg is -1: that it equals the property or key
+ * `read` of the parent entity, as Channel eq '{Name}' does for Name?
+ * Comparisons within `or` or `not` do not count. True: *ret_property is the
+ * name of the property, or PartitionKey or RowKey.
  */
 bool selector_property_is(const struct selector *selector, int arg,
     struct slice read, struct slice *ret_property);

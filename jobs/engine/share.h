@@ -25,8 +25,9 @@ struct scan_spec;
 struct share;
 
 /* The last key is searched for when the run has read SHARE_AFTER_ENTITIES
- * entities, or when the scan has lasted SHARE_AFTER_MS. Compared with the
- * requests of that time, 20 more do not matter. */
+ * entities, or when the scan has lasted SHARE_AFTER_MS. By then the scan has
+ * made so many requests that those of the search (usually about 20) do not
+ * matter. */
 #define SHARE_AFTER_ENTITIES 20000
 #define SHARE_AFTER_MS 30000
 /* The maximum number of requests that search for the last key. */
