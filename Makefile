@@ -231,7 +231,7 @@ package-test:   ## the package in a fresh Debian: install, upgrade, kill, purge
 	@tests/deps build package package-test
 	@tests/package
 
-lint-quick:   ## the parts of lint that take seconds
+lint-quick:   ## lint without the analysers and the monitoring rules
 	@CC='$(CC)' tests/deps build lint
 	@tests/lint quick
 

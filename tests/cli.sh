@@ -2695,7 +2695,19 @@ chosen() {
         }'
 }
 
+# The functions of this script that nothing calls: cases that the list lacks.
+unlisted() {
+    sed -n 's/^\([a-z0-9_]*\)() {.*/\1/p' "$tests/cli.sh" |
+        while read -r name; do
+            [ "$(grep -cw "$name" "$tests/cli.sh")" -gt 1 ] || echo "$name"
+        done
+}
+
 list=$(chosen "$@") || exit 64
+for name in $(unlisted); do
+    echo "cli: $name is neither called nor in the list of cases" >&2
+    exit 1
+done
 for name in $list; do
     "$name"
 done

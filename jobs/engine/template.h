@@ -5,8 +5,8 @@
  *
  *   {PartitionKey}_{9999 - year(CreatedOn)}_{13 - month(CreatedOn):02}
  *
- * jobs/templates.md is the reference: every function, type, text form and
- * error. A value that is missing or of the wrong type fails the entity; it
+ * jobs/templates.md is the reference of functions, types, text forms and
+ * errors. A value that is missing or of the wrong type fails the entity; it
  * never becomes an empty text. A value renders as its canonical text
  * (worker/store/canonical.h), which does not depend on the spelling that the
  * service or a client program used.

@@ -706,16 +706,22 @@ const struct command command_poison = {
         "shows failed and poisoned runs, queues them again, or drops them",
     .details =
         "`list` prints one line for all runs of a job that ended for the same "
-        "reason: when the\nnewest ended, and the id of the oldest; `show` can "
-        "print the message of that run.\nInvalid messages, such as those of an "
-        "unknown job, are listed under the job named \"-\".\n`retry` keeps the "
-        "checkpoint and the time of the request, and puts a message on a\n"
-        "queue that serves the job. If the job's definition has changed since "
-        "the run began,\n`retry ID` says so, and the run starts over under the "
-        "present one; `retry --all` leaves\nsuch runs and names them. `drop` "
-        "deletes the message from the poison queue and cancels\nthe run for "
-        "good; the ledger keeps the reason of the failure. If several jobs "
-        "have a\nrun of that ID, write JOB/ID.\n",
+        "reason: when\n"
+        "the newest ended, and the id of the oldest; `show` can print the "
+        "message of that\n"
+        "run. Invalid messages that name no job of the configuration are "
+        "listed under the job\n"
+        "named \"-\". `retry` keeps the checkpoint and the time of the "
+        "request, and puts a\n"
+        "message on a queue that serves the job. If the job's definition has "
+        "changed since\n"
+        "the run began, `retry ID` says so, and the run starts over under the "
+        "present one;\n"
+        "`retry --all` leaves such runs and names them. `drop` deletes the "
+        "message from the\n"
+        "poison queue and cancels the run for good; the ledger keeps the "
+        "reason of the\n"
+        "failure. If several jobs have a run of that ID, write JOB/ID.\n",
     .required = REQUIRED,
     .max_args = 2,
     .options = OPTIONS,

@@ -503,14 +503,16 @@ const struct command command_status = {
     .name = "status",
     .arguments = "[ID]",
     .summary = "shows queues, and runs from the ledger, newest first",
-    .details =
-        "Shows runs that have not ended, failed runs, and runs that ended in "
-        "the last 24\nhours. With ID, or the beginning of an ID, shows "
-        "everything about that run. Invalid\nmessages are listed under the "
-        "job named \"-\", imports with --id under the job\n"
-        "named \"" IMPORT_LEDGER_JOB
-        "\". SHARE and LEFT are known in the first round of a run that has\n"
-        "read 20,000 entities, except of a cascade.\n",
+    .details = "Shows runs that have not ended, failed runs, and runs that "
+               "ended in the last 24\n"
+               "hours. With ID, or the beginning of an ID, shows everything "
+               "about that run. Invalid\n"
+               "messages that name no job of the configuration are listed "
+               "under the job named \"-\",\n"
+               "imports with --id under the job named \"" IMPORT_LEDGER_JOB
+               "\". SHARE and LEFT are known in the\n"
+               "first round of a run that has read 20,000 entities, except of "
+               "a cascade.\n",
     .max_args = 1,
     .only_reads = true,
     .options = OPTIONS,
