@@ -109,25 +109,6 @@ TEST_FIXTURE(bench, struct bench, TEST_NOTHING, done)
 #define BENCH_TEST(name)                                                       \
     TEST_WITH(name, bench_set_up, bench_tear_down, struct bench *b)
 
-BENCH_TEST(an_entity_becomes_the_newest_version)
-{
-    struct entity before, after, again;
-
-    begin(b, "fail", "all");
-    before = parse(b, "'EntityType':'Blog','Title':'A B','Text':'x',"
-                      "'Rating':'4.5','At@odata.type':'Edm.DateTime',"
-                      "'At':'2024-01-01T00:00:00Z'");
-    after = converted(b, &before);
-    assert_string_equal(json_of(b, &after),
-        quoted(&b->arena,
-            "{'EntityType':'Blog','Title':'A B',"
-            "'Rating@odata.type':'Edm.Double','Rating':4.5,"
-            "'At@odata.type':'Edm.DateTime','At':'2024-01-01T00:00:00Z',"
-            "'Slug':'a b','Body':'x','Year':2024,'V':3}"));
-    again = converted(b, &after);
-    assert_string_equal(json_of(b, &again), json_of(b, &after));
-}
-
 BENCH_TEST(what_the_job_does_not_select_passes)
 {
     struct entity user, beyond;

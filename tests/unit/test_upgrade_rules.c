@@ -41,20 +41,6 @@ static void all_refused(const struct refusal *list, size_t count)
 
 /* ---- the job ---- */
 
-LOADING_TEST(what_is_left_out_has_its_default)
-{
-    const struct upgrade *upgrade = good(l, HEAD STEP);
-
-    assert_string_equal(upgrade->table_ref.table, "Blogs");
-    assert_true(selector_is_empty(&upgrade->selector));
-    assert_int_equal(upgrade->on_difference, UPGRADE_DIFFERENCE_FAILS);
-    assert_false(upgrade->follow);
-    assert_int_equal(upgrade->absent, 1);
-    assert_int_equal(upgrade->version_count, 1);
-    assert_int_equal(upgrade->versions[0].number, 2);
-    assert_int_equal(upgrade->versions[0].step_count, 1);
-}
-
 LOADING_TEST(every_key_of_a_job_is_read)
 {
     const struct upgrade *upgrade =
@@ -127,40 +113,6 @@ TEST(versions_that_are_wrong_are_refused)
 }
 
 /* ---- steps ---- */
-
-LOADING_TEST(every_step_is_read)
-{
-    const struct upgrade *upgrade =
-        good(l, HEAD ADD("A", "String", "\"en\"") SET("S", "Boolean", "false")
-                    RENAME("T", "B") RETYPE("R", "Double") RETYPE("Q",
-                        "Int32, to_property: Q2, lossy: true, on_error: null")
-                        RETYPE("P", "Guid, on_error: skip") REMOVE("L"));
-    static const struct {
-        enum upgrade_step_type type;
-        const char *property, *to;
-        bool lossy;
-        enum upgrade_on_error on_error;
-    } WANTED[] = {
-        {UPGRADE_ADD, "A", "", false, UPGRADE_FAIL},
-        {UPGRADE_SET, "S", "", false, UPGRADE_FAIL},
-        {UPGRADE_RENAME, "T", "B", false, UPGRADE_FAIL},
-        {UPGRADE_RETYPE, "R", "", false, UPGRADE_FAIL},
-        {UPGRADE_RETYPE, "Q", "Q2", true, UPGRADE_NULL},
-        {UPGRADE_RETYPE, "P", "", false, UPGRADE_SKIP},
-        {UPGRADE_REMOVE, "L", "", false, UPGRADE_FAIL},
-    };
-
-    assert_int_equal(upgrade->versions[0].step_count, COUNT(WANTED));
-    for (size_t i = 0; TEST_EACH(i, WANTED); i++) {
-        const struct upgrade_step *step = &upgrade->versions[0].steps[i];
-
-        assert_int_equal(step->type, WANTED[i].type);
-        check_text(step->property, slice_of(WANTED[i].property));
-        check_text(step->to, slice_of(WANTED[i].to));
-        assert_int_equal(step->lossy, WANTED[i].lossy);
-        assert_int_equal(step->on_error, WANTED[i].on_error);
-    }
-}
 
 TEST(a_step_that_is_wrong_is_refused)
 {
@@ -470,24 +422,6 @@ LOADING_TEST(a_digest_is_of_what_steps_do)
             memcpy(first, digest, sizeof(first));
         assert_int_equal(strcmp(first, digest) == 0, CASES[i].same);
     }
-}
-
-LOADING_TEST(levels_are_of_the_document)
-{
-    static const struct {
-        int64_t number;
-        int level; /* -1: no version has this number */
-    } CASES[] = {{0, -1}, {1, 0}, {2, 1}, {3, -1}, {5, 2}, {6, -1}};
-    const struct upgrade *upgrade =
-        good(l, HEAD STEP "  - {to: 5, steps: [remove: {property: B}]}\n");
-
-    for (size_t i = 0; TEST_EACH(i, CASES); i++) {
-        size_t level = 9;
-        bool is = upgrade_rules_level(upgrade, CASES[i].number, &level);
-
-        assert_int_equal(is ? (int)level : -1, CASES[i].level);
-    }
-    assert_int_equal(upgrade_rules_newest(upgrade), 5);
 }
 
 /* ---- what is explained ---- */

@@ -193,23 +193,6 @@ BENCH_TEST(all_steps_are_one_write)
     assert_false(is_recorded(b));
 }
 
-BENCH_TEST(expand_and_contract_give_what_all_gives)
-{
-    struct entity all;
-
-    begin(b, ALL_STEPS, BEFORE);
-    becomes(b, UPGRADE_ALL, "'V':2");
-    all = b->entity;
-    replace(b, BEFORE);
-    becomes(b, UPGRADE_EXPAND,
-        "'Text':'t','Body':'t','Born':'2024-01-01T00:00:00Z',"
-        "'BornOn':'2024-01-01T00:00:00.0000000Z','Legacy':1,'Rating':4.5,"
-        "'V':2");
-    becomes(b, UPGRADE_CONTRACT, "'V':2");
-    assert_int_equal(b->entity.property_count, all.property_count);
-    assert_true(entity_has_all(&b->entity, &all));
-}
-
 #define CHAIN                                                                  \
     RENAME("A", "B")                                                           \
     "  - {to: 5, steps: [retype: {property: B, to: Edm.Int64}]}\n"             \
@@ -303,18 +286,6 @@ BENCH_TEST(one_property_may_become_two)
             "Double, to_property: D") ADD("S", "String", "\"{A}\"") REMOVE("A"),
         "'A':'7'");
     becomes(b, UPGRADE_ALL, "'L':'7','D':7.0,'S':'7','A':null");
-}
-
-BENCH_TEST(what_an_older_version_removed_is_reported)
-{
-    int64_t version;
-
-    begin(b, CHAIN, "'V':10,'C':'7'");
-    assert_null(upgrade_leftover(b->how.upgrade, &b->entity, &version));
-    merge(b, "'A':'8'");
-    stays(b, UPGRADE_ALL);
-    assert_non_null(upgrade_leftover(b->how.upgrade, &b->entity, &version));
-    assert_int_equal(version, 2);
 }
 
 /* ---- between expand and contract ---- */
@@ -573,24 +544,6 @@ BENCH_TEST(a_value_that_is_back_counts_as_not_written)
     merge(b, "'O':'1'");
     stays(b, UPGRADE_EXPAND);
     becomes(b, UPGRADE_CONTRACT, "'N':9");
-}
-
-/* The old release edits an entity after the last round of expand. */
-BENCH_TEST(an_edit_of_the_old_release_survives_contract)
-{
-    begin_expanded(b, "fail");
-    merge(b, "'T':'edited'");
-    becomes(b, UPGRADE_CONTRACT, "'B':'edited','T':null");
-    begin_expanded(b, "fail");
-    replace(b, "'T':'replaced'");
-    becomes(b, UPGRADE_CONTRACT, "'B':'replaced'");
-}
-
-BENCH_TEST(all_keeps_what_expand_prepared)
-{
-    begin_expanded(b, "fail");
-    stays(b, UPGRADE_ALL);
-    has(b, "'T':'t'");
 }
 
 BENCH_TEST(a_record_that_cannot_be_read_counts_as_none)
