@@ -579,7 +579,7 @@ SCRATCH_TEST(knows_which_names_the_service_takes)
     static const char *const bad[] = {"", "9a", "a-b", "a b", "odata.etag",
         "x@y", "a\xff", "a{", "a[", "a`", "a/", "a:"};
     static const char *const bad_tables[] = {
-        "~abc", "[abc", "ab", "9ab", "a-b", "Tables"};
+        "", "~abc", "[abc", "ab", "9ab", "a-b", "a/b", "Tables"};
 
     for (size_t i = 0; TEST_EACH(i, good); i++)
         assert_ok(entity_check_name(slice_of(good[i]), NULL));

@@ -272,11 +272,6 @@ static void make_round_trip(struct store *store, const char *table)
     assert_same_files("first.csv", "second.csv");
 }
 
-FIXTURE_TEST(csv_and_json_lines_are_lossless)
-{
-    make_round_trip(s.store, "Second");
-}
-
 FIXTURE_TEST(an_import_is_lossless_where_requests_fail)
 {
     static const struct faulty_share shares[] = {
@@ -490,14 +485,6 @@ FIXTURE_TEST(a_part_is_complete_before_it_becomes_the_file)
     outcome = TW_OK;
     assert_ok(run_export(s.store, "First", &options));
     text_file_check("whole.jsonl", ROW("r"));
-}
-
-FIXTURE_TEST(an_id_does_not_continue_csv)
-{
-    const struct export_options options = {
-        .path = "id.csv", .format = RECORDS_CSV, .id = "e1"};
-
-    expect_no_export(s.store, options, TW_CONFLICT, "");
 }
 
 /* ---- rejected lines ---- */
