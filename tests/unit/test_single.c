@@ -184,11 +184,6 @@ BENCH_SCRIPT(meets_outage_once)
     return attempt_number == 1 ? RUN_OUTAGE : RUN_SUCCEEDED;
 }
 
-BENCH_TEST(it_goes_on_through_an_outage)
-{
-    expect_end(bench, meets_outage_once, LEDGER_SUCCEEDED, 2);
-}
-
 BENCH_SCRIPT(meets_a_full_archive)
 {
     (void)err_fail(err, TW_FULL, "archive: no space left");
@@ -256,17 +251,6 @@ VIRTUAL_BENCH_TEST(taken_up_again_its_pause_is_no_part_of_its_rate)
     assert_true(estimate_run(run, platform_wall_ticks()).rate > 0.8);
 }
 
-BENCH_TEST(a_cancelled_run_ends_cancelled)
-{
-    bench->script = counts;
-    bench->setup.visibility_timeout_s = 2;
-    start(&started, bench, football);
-    workbench_wait(bench, one_running);
-    (void)workbench_cancel(bench, "r1");
-    finish(&started);
-    assert_int_equal(started.result.state, LEDGER_CANCELLED);
-}
-
 BENCH_SCRIPT(settles_for_an_hour)
 {
     run->resumes_ticks = platform_wall_ticks() + 3600 * TICKS_PER_S;
@@ -310,13 +294,8 @@ BENCH_TEST(what_would_never_work_is_said_before_the_first_claim)
 
 VIRTUAL_BENCH_TEST(a_service_that_is_busy_at_the_start_is_waited_for)
 {
-    workbench_meets(bench, BENCH_CREATE, 1, 3, BENCH_THROTTLE);
-    expect_end(bench, NULL, LEDGER_SUCCEEDED, 1);
-}
-
-VIRTUAL_BENCH_TEST(a_first_request_that_is_lost_ends_no_command)
-{
     workbench_meets(bench, BENCH_CREATE, 1, 1, BENCH_LOSE_REQUEST);
+    workbench_meets(bench, BENCH_CREATE, 2, 4, BENCH_THROTTLE);
     expect_end(bench, NULL, LEDGER_SUCCEEDED, 1);
 }
 
