@@ -6,15 +6,12 @@
 #include "tests/support/workbench.h"
 
 #include <stdio.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "tests/support/virtual_platform.h"
 #include "worker/base/log.h"
 #include "worker/base/text.h"
 #include "worker/run/consumer.h"
 
-#define JOB "delete-channel"
 #define START_MS 5000
 #define START_TICKS (TICKS_1970 + 1000 * TICKS_PER_S)
 #define HOUR_MS ((int64_t)3600 * 1000)
@@ -114,27 +111,15 @@ static uint64_t run_busy(uint64_t seed, struct busy *busy)
     hash = virtual_hash();
     virtual_platform_end();
     assert_int_equal(how, VIRTUAL_DONE);
+    assert_int_equal(busy->together, 1);
+    assert_int_equal(busy->given, PAIRS * ROUNDS);
+    assert_int_equal(busy->taken, PAIRS * ROUNDS);
     return hash;
-}
-
-TEST(locks_keep_others_out_and_nothing_is_lost)
-{
-    unsigned timeouts = 0;
-
-    for (uint64_t seed = 0; seed < 50; seed++) {
-        struct busy busy;
-
-        (void)run_busy(seed, &busy);
-        assert_int_equal(busy.together, 1);
-        assert_int_equal(busy.given, PAIRS * ROUNDS);
-        assert_int_equal(busy.taken, PAIRS * ROUNDS);
-        timeouts += busy.timeouts;
-    }
-    assert_true(timeouts > 0);
 }
 
 TEST(a_seed_replays_exactly)
 {
+    unsigned timeouts = 0;
     uint64_t last = 0;
 
     for (uint64_t seed = 1; seed < 30; seed++) {
@@ -144,7 +129,9 @@ TEST(a_seed_replays_exactly)
         assert_true(hash == run_busy(seed, &busy));
         assert_true(hash != last);
         last = hash;
+        timeouts += busy.timeouts;
     }
+    assert_true(timeouts > 0);
 }
 
 /* ---- time ---- */
@@ -172,17 +159,6 @@ static void wait_an_hour(void *arg)
     platform_unlock(&moments->lock);
 }
 
-TEST(the_clock_jumps_to_who_is_due_first)
-{
-    struct moments moments = {.process_ms = START_MS};
-
-    play(7, wait_an_hour, &moments);
-    assert_false(moments.woken);
-    assert_in_range(moments.began_ms, START_MS, START_MS + 10);
-    assert_in_range(
-        moments.ended_ms, START_MS + HOUR_MS, START_MS + HOUR_MS + 10);
-}
-
 static void look_at_clocks(void *arg)
 {
     struct moments *moments = arg;
@@ -201,6 +177,7 @@ TEST(a_process_has_clocks_of_its_own)
     struct moments moments = {0};
 
     play(8, look_at_clocks, &moments);
+    assert_false(moments.woken);
     assert_in_range(
         moments.process_ms, START_MS + HOUR_MS, START_MS + HOUR_MS + 10);
     assert_true(moments.wall_ms <= -2 * HOUR_MS + 10);
@@ -222,12 +199,6 @@ static void spin_for_ever(void *arg)
 {
     for (;;)
         virtual_yield();
-}
-
-TEST(who_looks_at_the_clock_sees_it_move)
-{
-    play(9, spin, NULL);
-    assert_true(virtual_ms() >= START_MS + 100);
 }
 
 TEST(too_many_steps_and_too_much_time_end_the_run)
@@ -437,23 +408,6 @@ TEST(who_is_masked_is_alone)
     assert_true(virtual_steps() > 300);
 }
 
-/* ---- the outside ---- */
-
-TEST(the_outside_waits_for_its_own_threads)
-{
-    struct platform_thread thread;
-    struct beat own = {0};
-    struct moments moments = {.process_ms = START_MS};
-
-    begin(15);
-    platform_start(&thread, "thread", beat, &own);
-    wait_an_hour(&moments);
-    assert_int_equal(own.beats, 100);
-    platform_join(&thread);
-    assert_int_equal(virtual_self(), 0);
-    assert_int_equal(virtual_run(), VIRTUAL_DONE);
-}
-
 /* ---- cost ---- */
 
 static long resident_pages(void)
@@ -495,30 +449,6 @@ TEST(a_thousand_worlds_leave_nothing_behind)
 #else
     (void)before;
 #endif
-}
-
-static void yield_much(void *arg)
-{
-    for (int i = 0; i < 100000; i++)
-        virtual_yield();
-}
-
-TEST(hand_offs_are_cheap)
-{
-    struct timespec from, to;
-    double us;
-
-    begin(16);
-    for (int i = 0; i < 10; i++)
-        virtual_start(virtual_process("p"), "thread", yield_much, NULL);
-    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &from);
-    assert_int_equal(virtual_run(), VIRTUAL_DONE);
-    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &to);
-    us = ((double)(to.tv_sec - from.tv_sec) * 1e9 +
-             (double)(to.tv_nsec - from.tv_nsec)) /
-         1e3;
-    print_message("%.0f ns a hand-off\n", us * 1000 / (double)virtual_steps());
-    assert_true(us / (double)virtual_steps() < 20);
 }
 
 /* ---- a worker on the virtual platform ---- */
