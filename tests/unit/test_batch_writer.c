@@ -12,7 +12,6 @@
 #include "tests/support/interpose.h"
 #include "tests/support/table.h"
 #include "tests/support/test.h"
-#include "worker/base/mem.h"
 #include "worker/store/request_pool.h"
 
 /* Maximum number of calls of is_stopping() in one run. If there are more, the
@@ -469,18 +468,6 @@ SCENE_TEST(what_gathers_alone_does_not_hold_back_the_mark)
     settle(scene);
 }
 
-SCENE_TEST(one_key_twice_goes_into_two_batches)
-{
-    scene_in_flight(scene, 1);
-    fill(scene, "A", 3);
-    add_all(scene, OPERATION_REPLACE, insist);
-    add_all(scene, OPERATION_DELETE, insist);
-    settle(scene);
-    assert_int_equal(left(scene), 0);
-    assert_int_equal(written(scene), 3);
-    assert_int_equal(deleted(scene), 3);
-}
-
 /* Inserts 20 large entities, each in a partition of its own if `scattered`. */
 static void fill_large(struct scene *scene, bool scattered)
 {
@@ -517,13 +504,6 @@ SCENE_TEST(many_large_operations_do_not_gather)
     assert_true(table_has(scene->inner, "Blogs", "119", "b", "second"));
 }
 
-SCENE_TEST(no_more_batches_are_under_way_than_allowed)
-{
-    fill(scene, "A", 2000);
-    delete_table(scene, spare);
-    assert_true(scene->faulty.most_running <= 2);
-}
-
 SCENE_TEST(two_stores_share_no_batch)
 {
     struct batch_item item = item_of(scene, OPERATION_INSERT, insist);
@@ -539,31 +519,6 @@ SCENE_TEST(two_stores_share_no_batch)
     assert_int_equal(other.calls[CALL_BATCH], 1);
     assert_int_equal(left(scene), 10);
     faulty_done(&other);
-}
-
-SCENE_TEST(a_cut_sends_without_waiting)
-{
-    uint64_t seen = 0;
-
-    fill(scene, "A", 5);
-    add_all(scene, OPERATION_DELETE, spare);
-    assert_int_equal(scene->faulty.calls[CALL_BATCH], 0);
-    assert_int_equal(low_water(scene), 0);
-    seal(scene);
-    while (seen == 0)
-        seen = request_pool_wait_any(scene->run.request_pool, seen);
-    assert_int_equal(low_water(scene), 5);
-    assert_int_equal(scene->faulty.calls[CALL_BATCH], 1);
-}
-
-SCENE_TEST(settling_drops_what_was_not_sent)
-{
-    fill(scene, "A", 150);
-    add_all(scene, OPERATION_DELETE, spare);
-    batch_writer_finish(scene->batch_writer);
-    assert_true(left(scene) >= 50);
-    assert_int_equal(left(scene), 150 - deleted(scene));
-    assert_int_equal(low_water(scene), deleted(scene));
 }
 
 /* ---- changes by others, and faults ---- */
@@ -814,17 +769,6 @@ SCENE_TEST(keys_beyond_the_first_plane_are_found_again)
     assert_int_equal(scene->faulty.calls[CALL_BATCH], 1);
 }
 
-SCENE_TEST(an_insert_of_what_is_there_is_decided)
-{
-    table_put(scene->inner, "Blogs", "A", "000003", "there", 0);
-    table_put(scene->inner, "Blogs", "A", "000005", "spared", 0);
-    add_range(scene, item_of(scene, OPERATION_INSERT, insist), 10);
-    settle(scene);
-    assert_int_equal(left(scene), 10);
-    assert_true(has(scene, "000003", "second"));
-    assert_true(has(scene, "000005", "spared"));
-}
-
 /* ---- operations that can never succeed; outcomes that end a run ---- */
 
 TEST(only_the_invalid_entity_fails)
@@ -864,6 +808,7 @@ TEST(an_outage_ends_the_flow_and_claims_nothing)
     for (size_t i = 0; TEST_EACH(i, cases); i++) {
         unsigned done = 100 * cases[i].done;
         struct scene scene;
+        uint64_t sequence;
 
         scene_init(&scene, 1);
         fill(&scene, "A", 550);
@@ -871,6 +816,11 @@ TEST(an_outage_ends_the_flow_and_claims_nothing)
         scene.fault_first = cases[i].done;
         scene.fault_more = ALL_LATER;
         assert_int_equal(try_to_delete(&scene), cases[i].code);
+        sequence = batch_writer_sequence(scene.batch_writer);
+        assert_int_equal(
+            add_key(&scene, item_of(&scene, OPERATION_INSERT, insist), "A", 1),
+            cases[i].code);
+        assert_int_equal(batch_writer_sequence(scene.batch_writer), sequence);
         assert_non_null(strstr(scene.err.text, "Blogs"));
         assert_non_null(strstr(scene.err.text, "as the test wants"));
         batch_writer_finish(scene.batch_writer);
@@ -925,17 +875,6 @@ TEST(what_is_done_is_counted_while_others_wait_for_the_ceiling)
     scene_done(&scene);
 }
 
-TEST(a_ceiling_is_waited_for)
-{
-    struct scene scene;
-
-    scene_init_at(&scene, 2, 50);
-    fill(&scene, "A", 350);
-    delete_table(&scene, spare);
-    assert_int_equal(left(&scene), 0);
-    scene_done(&scene);
-}
-
 /* ---- a store with chosen outcomes ---- */
 
 static enum tw_err gate_meet(struct interposed *self, struct exchange *exchange,
@@ -956,28 +895,6 @@ static void shut_gate(struct scene *scene, enum store_call call, unsigned nth,
     scene->gate = (struct gate){.call = call, .nth = nth, .outcome = outcome};
     interposed_init(&scene->gate.outer, "gate", scene->outer, gate_meet);
     scene->outer = &scene->gate.outer.store;
-}
-
-TEST(a_broken_flow_takes_nothing_more)
-{
-    static const enum tw_err last_words[] = {TW_FULL, TW_REFUSED};
-
-    for (size_t i = 0; TEST_EACH(i, last_words); i++) {
-        struct scene scene;
-        struct batch_item item;
-
-        scene_init(&scene, 2);
-        shut_gate(&scene, CALL_BATCH, 1, last_words[i]);
-        item = item_of(&scene, OPERATION_INSERT, insist);
-        assert_ok(add_key(&scene, item, "A", 1));
-        assert_int_equal(drain(&scene), last_words[i]);
-        assert_int_equal(add_key(&scene, item, "A", 2), last_words[i]);
-        assert_non_null(strstr(scene.err.text, "the gate is shut"));
-        assert_int_equal(batch_writer_sequence(scene.batch_writer), 1);
-        assert_int_equal(left(&scene), 0);
-        scene_done(&scene);
-    }
-    batch_writer_free(NULL);
 }
 
 SCENE_TEST(a_missing_table_holds_nothing_to_replace)
@@ -1093,156 +1010,7 @@ SCENE_TEST(one_slow_batch_holds_back_who_is_far_ahead)
 
 /* ---- random faults and changes ---- */
 
-#define SEEDS 40
-#define PARTITIONS 3
-#define ENTITIES 240
-#define ATTEMPTS 20
-
-struct chaos {
-    struct scene scene; /* first member: cast to this struct */
-    uint64_t seed;
-    atomic_uint draws;
-    atomic_uint meddled;
-};
-
-/* Returns a random number below `below`, by splitmix64. */
-static uint64_t draw(struct chaos *chaos, uint64_t below)
-{
-    uint64_t z = chaos->seed * UINT64_C(1000003) +
-                 (uint64_t)atomic_fetch_add(&chaos->draws, 1) *
-                     UINT64_C(0x9e3779b97f4a7c15);
-
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return (z ^ (z >> 31)) % below;
-}
-
-FAULTY_CHOICE(choose_at_random)
-{
-    static const enum fault faults[] = {FAULT_BUSY, FAULT_LOSE_REQUEST,
-        FAULT_LOSE_ANSWER, FAULT_LOSE_ANSWER, FAULT_NO_INDEX};
-    uint64_t drawn = draw(ctx, 20);
-
-    return drawn < 5 ? faults[drawn] : FAULT_NONE;
-}
-
-/* As a front end, just before the batch arrives, writes an entity of the batch,
- * marks it as spared or deletes it, or inserts an entity that the batch will
- * insert. */
-static void meddle_at_random(void *ctx, const struct batch *batch)
-{
-    struct chaos *chaos = ctx;
-    struct store *inner = chaos->scene.inner;
-    const struct entity *entity =
-        &batch->operations[draw(chaos, batch->count)].entity;
-    char partition_key[8], row_key[16];
-    uint64_t deed;
-
-    if (draw(chaos, 2) != 0)
-        return;
-    atomic_fetch_add(&chaos->meddled, 1);
-    (void)snprintf(partition_key, sizeof partition_key, "%.*s",
-        SLICE_ARG(entity->partition_key));
-    (void)snprintf(row_key, sizeof row_key, "%.*s", SLICE_ARG(entity->row_key));
-    deed = draw(chaos, 3);
-    if (deed == 2)
-        (void)table_delete(inner, "Blogs", partition_key, row_key);
-    else
-        (void)table_write(inner, "Blogs", partition_key, row_key,
-            deed == 0 ? "changed" : "spared");
-}
-
 enum wish { WISH_DELETE, WISH_WRITE, WISH_LEAVE };
-
-/* Returns the state that the run wants for an entity. It depends on the RowKey
- * only. */
-static enum wish wish_of(const struct entity *entity)
-{
-    struct slice row_key = entity->row_key;
-
-    return (enum wish)((row_key.at[row_key.len - 1] - '0') % 3);
-}
-
-/* Makes a pass over the table: adds an operation for each entity that is not in
- * the wanted state. */
-static enum tw_err chaos_pass(struct scene *scene)
-{
-    enum tw_err code = TW_OK;
-
-    read_page(scene);
-    assert_false(scene->page.next.more);
-    for (size_t i = 0; i < scene->page.count && code == TW_OK; i++) {
-        const struct entity *entity = &scene->page.entities[i];
-        enum wish wish = wish_of(entity);
-        enum operation_type type =
-            wish == WISH_DELETE ? OPERATION_DELETE : OPERATION_REPLACE;
-
-        if (wish != WISH_LEAVE && !has_value(entity, &scene->arena, "spared") &&
-            !has_value(entity, &scene->arena, "second"))
-            code = add(scene, item_of(scene, type, insist), entity);
-    }
-    return code == TW_OK ? drain(scene) : code;
-}
-
-/* Makes attempts until one succeeds. As in a worker, each attempt that ends in
- * an outage is followed by one that reads the current state. */
-static void run_through_chaos(struct scene *scene)
-{
-    enum tw_err code = TW_BUSY;
-
-    for (int attempt = 0; code != TW_OK; attempt++) {
-        assert_true(attempt < ATTEMPTS);
-        code = chaos_pass(scene);
-        if (code == TW_OK)
-            assert_int_equal(
-                low_water(scene), batch_writer_sequence(scene->batch_writer));
-        else
-            assert_true(code == TW_BUSY || code == TW_UNKNOWN);
-        scene_in_flight(scene, 3);
-    }
-}
-
-static void check_wishes(struct scene *scene)
-{
-    size_t left_alone = 0;
-
-    read_page(scene);
-    for (size_t i = 0; i < scene->page.count; i++) {
-        const struct entity *entity = &scene->page.entities[i];
-        enum wish wish = wish_of(entity);
-
-        if (wish == WISH_LEAVE) {
-            assert_true(has_value(entity, &scene->arena, "first"));
-            left_alone++;
-        } else {
-            assert_true(has_value(entity, &scene->arena, "spared") ||
-                        (wish == WISH_WRITE &&
-                            has_value(entity, &scene->arena, "second")));
-        }
-    }
-    assert_int_equal(left_alone, PARTITIONS * ENTITIES / 10 * 3);
-}
-
-TEST(ends_as_the_model_says_whatever_fails)
-{
-    unsigned meddled = 0;
-
-    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        struct chaos chaos = {.seed = seed};
-
-        scene_init(&chaos.scene, 3);
-        for (unsigned i = 0; i < PARTITIONS; i++)
-            fill(&chaos.scene, (char[]){(char)('A' + i), 0}, ENTITIES);
-        chaos.scene.faulty.choose = choose_at_random;
-        chaos.scene.faulty.before = meddle_at_random;
-        run_through_chaos(&chaos.scene);
-        assert_int_equal(chaos.scene.failed, 0);
-        check_wishes(&chaos.scene);
-        meddled += atomic_load(&chaos.meddled);
-        scene_done(&chaos.scene);
-    }
-    assert_true(meddled > SEEDS);
-}
 
 /* ---- outcomes that are reported to settled() ---- */
 
@@ -1412,6 +1180,7 @@ SCENE_TEST(what_is_dropped_is_never_told)
     scene_in_flight(scene, 1);
     add_told(scene, OPERATION_INSERT, refuse, 0, 50);
     batch_writer_finish(scene->batch_writer);
+    assert_int_equal(left(scene), 0); /* nor was it sent */
     scene_in_flight(scene, 1);
     scene->faulty.refused_key = "000007";
     scene->faulty.refusal = TW_REFUSED;
