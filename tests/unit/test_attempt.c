@@ -281,22 +281,11 @@ BENCH_TEST(success_is_in_the_ledger_and_then_the_message_goes)
     assert_true(run->transactions >= 3);
     assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 0);
     expect_left(bench, "succeeded", 0, 0);
-}
-
-BENCH_TEST(a_clean_attempt_makes_at_most_six_ledger_requests)
-{
-    (void)attempt_with_message(bench, works);
     assert_int_equal(bench->ledger_writes, 2);
     assert_true(bench->calls[BENCH_GET] + bench->calls[BENCH_BATCH] +
                     bench->calls[BENCH_SCAN] <=
                 6);
-}
-
-BENCH_TEST(a_repeated_wake_up_of_an_ended_run_is_deleted)
-{
-    struct attempt_result result;
-
-    (void)attempt_with_message(bench, works);
+    /* Another message of the run, which has ended, goes too. */
     result = attempt_with_message(bench, works);
     assert_int_equal(result.end, ATTEMPT_RUN_ENDED);
     assert_true(result.already);
@@ -446,15 +435,6 @@ static void leave_copy_without_end(struct workbench *bench)
     virtual_sleep(100000);
 }
 
-VIRTUAL_BENCH_TEST(a_copy_without_an_end_is_not_put_again)
-{
-    leave_copy_without_end(bench);
-    assert_int_equal(
-        play_with_message(bench, fails, "r1").state, LEDGER_FAILED);
-    assert_int_equal(bench->attempts, 1);
-    expect_queues(bench, 0, 1);
-}
-
 /* The run is found without its message. The body of the copy is not the body
  * that this attempt would write, but it names the run. */
 VIRTUAL_BENCH_TEST(an_orphan_finds_the_copy_of_its_message)
@@ -560,14 +540,6 @@ VIRTUAL_BENCH_TEST(a_run_that_ends_waits_for_no_definition)
     expect_queues(bench, 0, 1);
 }
 
-/* The run is still open in the ledger, so its message is needed. */
-BENCH_TEST(while_the_end_is_not_stored_the_message_stays)
-{
-    workbench_meets(bench, BENCH_BATCH, 2, UINT_MAX, BENCH_REFUSE);
-    assert_int_equal(attempt_with_message(bench, works).end, ATTEMPT_OUTAGE);
-    expect_left(bench, "running", 1, 0);
-}
-
 BENCH_TEST(failures_without_progress_end_in_poison)
 {
     struct attempt_result result = attempt_with_message(bench, stumbles);
@@ -622,17 +594,6 @@ BENCH_TEST(waiting_frees_the_run_and_hides_the_message)
     /* An attempt before ResumesAt does nothing. */
     assert_int_equal(play(bench, waits, "r1").end, ATTEMPT_DEFERRED);
     assert_int_equal(bench->attempts, 1);
-}
-
-/* The next attempt comes soon, because the fault may have passed already. */
-BENCH_TEST(a_fault_that_may_have_passed_does_not_hold_a_run)
-{
-    struct attempt_result result = attempt_with_message(bench, meets_outage);
-
-    assert_int_equal(result.end, ATTEMPT_DEFERRED);
-    assert_false(result.for_cause);
-    assert_string_equal(result.err.text, "503 from the tables");
-    expect_left(bench, "queued", 1, 0);
 }
 
 /* Makes run r1 open and as large as an entity may be, so that nothing can be
@@ -729,23 +690,6 @@ VIRTUAL_BENCH_TEST(how_long_a_run_was_held_is_said)
         play_with_message(bench, works_for_100_s, "r1").end, ATTEMPT_RUN_ENDED);
     assert_int_equal(
         workbench_log_end("continued, after it was held for 10 s"), 1);
-}
-
-BENCH_TEST(an_outage_is_no_failure)
-{
-    struct attempt_result result;
-    struct ledger_run *run;
-
-    workbench_add_store(bench, &away);
-    result = attempt_with_message(bench, meets_outage);
-    assert_int_equal(result.end, ATTEMPT_DEFERRED);
-    assert_true(result.for_cause);
-    assert_string_equal(result.err.text, "503 from the tables");
-    run = expect_held(bench, LEDGER_WAITS_FOR_STORE);
-    assert_true(slice_is(run->error, "503 from the tables"));
-    assert_int_equal(run->failures, 0);
-    assert_int_equal(run->owner.len, 0);
-    expect_queues(bench, 1, 0);
 }
 
 /* ---- a store that does not respond ---- */
@@ -904,24 +848,6 @@ BENCH_TEST(stopped_in_order_everything_is_back_at_once)
 
 /* ---- taking the lease ---- */
 
-BENCH_TEST(a_claim_whose_answer_was_lost_is_recognised)
-{
-    struct ledger_run *run;
-
-    workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_LOSE_ANSWER);
-    run = expect_play(bench, works, "r1", ATTEMPT_RUN_ENDED, LEDGER_SUCCEEDED);
-    assert_int_equal(run->epoch, 1);
-    assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 0);
-}
-
-BENCH_TEST(an_end_whose_answer_was_lost_is_recognised)
-{
-    workbench_meets(bench, BENCH_BATCH, 2, 2, BENCH_LOSE_ANSWER);
-    assert_int_equal(attempt_with_message(bench, works).end, ATTEMPT_RUN_ENDED);
-    assert_int_equal(bench->ledger_writes, 2);
-    expect_queues(bench, 0, 0);
-}
-
 BENCH_TEST(an_id_with_other_arguments_is_refused)
 {
     struct lease_request wish = workbench_wish(bench, "r1");
@@ -933,15 +859,6 @@ BENCH_TEST(an_id_with_other_arguments_is_refused)
     assert_int_equal(result.end, ATTEMPT_REFUSED);
     assert_non_null(strstr(result.err.text, "other arguments"));
     assert_int_equal(bench->attempts, 1);
-}
-
-BENCH_TEST(what_must_exist_is_not_begun)
-{
-    struct lease_request wish = workbench_wish(bench, "r1");
-
-    wish.must_exist = true;
-    assert_int_equal(attempt(bench, &wish, NULL).end, ATTEMPT_RUN_MISSING);
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "none");
 }
 
 /* Stores run r1 as another attempt left it, with a lease until
@@ -1059,18 +976,6 @@ BENCH_TEST(a_run_held_for_its_definition_is_named_in_the_log_once)
     assert_int_equal(bench->attempts, 0);
 }
 
-BENCH_TEST(a_claim_in_an_outage_touches_nothing)
-{
-    struct attempt_result result;
-
-    workbench_meets(bench, BENCH_GET, ALWAYS, BENCH_FAIL);
-    result = attempt_with_message(bench, NULL);
-    assert_int_equal(result.end, ATTEMPT_OUTAGE);
-    assert_int_equal(result.outcome, TW_BUSY);
-    assert_int_equal(bench->ledger_writes, 0);
-    expect_queues(bench, 1, 0);
-}
-
 BENCH_TEST(a_ledger_that_is_gone_comes_back)
 {
     struct err err;
@@ -1184,21 +1089,6 @@ static void expect_expired(struct workbench *bench,
     assert_string_equal(workbench_state(bench, JOB, "r1"), state);
     if (strcmp(state, "running") == 0)
         assert_true(read_run(bench)->owner.len > 0);
-}
-
-BENCH_SCRIPT(sleeps_past_its_lease)
-{
-    /* The response to the renewal comes too late. */
-    workbench_locked(bench, bench->delay_ms = 70000);
-    virtual_sleep(65000);
-    return has_no_time(bench, run, attempt_number, err);
-}
-
-VIRTUAL_BENCH_TEST(after_its_lease_an_attempt_touches_nothing)
-{
-    struct attempt_result result = play(bench, sleeps_past_its_lease, "r1");
-
-    expect_expired(bench, &result, "running");
 }
 
 /* ---- the hypervisor pauses the virtual machine: the boot clock stops ---- */
@@ -1408,10 +1298,12 @@ BENCH_SCRIPT(outlives_its_lease)
 /* The lease has expired, so the RUN_SUCCEEDED of the kind does not count. */
 VIRTUAL_BENCH_TEST(a_kind_that_succeeded_too_late_has_not)
 {
-    assert_int_equal(attempt_with_message(bench, outlives_its_lease).end,
-        ATTEMPT_LEASE_LOST);
+    struct attempt_result result =
+        attempt_with_message(bench, outlives_its_lease);
+
     bench->fate_count = 0;
-    expect_left(bench, "running", 1, 0);
+    expect_expired(bench, &result, "running");
+    expect_queues(bench, 1, 0);
 }
 
 BENCH_SCRIPT(enters_a_phase)
@@ -1631,20 +1523,6 @@ static void leave_former(struct workbench *bench, struct slice args)
     assert_ok(workbench_store_run(bench, run));
 }
 
-/* A run without a message has arguments that the job no longer takes. */
-VIRTUAL_BENCH_TEST(an_orphan_that_no_longer_fits_is_poisoned)
-{
-    struct attempt_result result;
-
-    leave_former(bench, slice_of("{\"chanel\":\"Football\"}"));
-    result = play_orphan(bench, NULL, "r1");
-    assert_int_equal(result.end, ATTEMPT_RUN_ENDED);
-    assert_int_equal(result.state, LEDGER_POISONED);
-    assert_non_null(strstr(result.err.text, "chanel"));
-    assert_int_equal(bench->attempts, 0);
-    expect_left(bench, "poisoned", 0, 1);
-}
-
 static void leave_run_of(struct workbench *bench, const char *id,
     const char *queue, int32_t failures)
 {
@@ -1683,10 +1561,12 @@ VIRTUAL_BENCH_TEST(failures_are_counted_up_to_the_end_of_numbers)
     assert_string_equal(workbench_state(bench, JOB, "r1"), "poisoned");
 }
 
-/* With its arguments the wake-up message would be too long, and would be cut
- * off in the middle of them. */
+/* A run without a message has arguments that the job no longer takes. With them
+ * the wake-up message would be too long, and would be cut off in the middle of
+ * them. */
 VIRTUAL_BENCH_TEST(a_copy_that_no_queue_takes_goes_without_arguments)
 {
+    struct attempt_result result;
     struct messages copies;
     struct slice text;
     struct buf args;
@@ -1698,7 +1578,12 @@ VIRTUAL_BENCH_TEST(a_copy_that_no_queue_takes_goes_without_arguments)
     buf_add_text(&args, "\"}");
     leave_former(bench, buf_slice(&args));
     buf_done(&args);
-    assert_int_equal(play_orphan(bench, NULL, "r1").state, LEDGER_POISONED);
+    result = play_orphan(bench, NULL, "r1");
+    assert_int_equal(result.end, ATTEMPT_RUN_ENDED);
+    assert_int_equal(result.state, LEDGER_POISONED);
+    assert_non_null(strstr(result.err.text, "chanel"));
+    assert_int_equal(bench->attempts, 0);
+    expect_left(bench, "poisoned", 0, 1);
     messages_init(&copies);
     (void)workbench_take(bench, BENCH_QUEUE "-poison", &copies);
     text = copies.list[0].text;
