@@ -59,6 +59,11 @@ TEST(a_string_says_name_and_endpoints)
             "QueueEndpoint=http://localhost:2/d",
             "devstoreaccount1", "http://localhost:1", "/d", "localhost port 1",
             "http://localhost:2", NULL, true, false},
+        {"http on this host, whatever its address",
+            "AccountName=a;AccountKey=" KEY ";TableEndpoint=http://127.9.9.9/a;"
+            "QueueEndpoint=http://[::1]:10001/a",
+            "a", "http://127.9.9.9", "/a", "127.9.9.9 port 80",
+            "http://[::1]:10001", NULL, true, false},
         {"endpoints of name and suffix",
             "AccountName=acct;AccountKey=" KEY
             ";EndpointSuffix=core.chinacloudapi.cn",
@@ -119,34 +124,6 @@ TEST(the_emulator_has_its_key)
     account_free(account);
 }
 
-TEST(http_is_for_loopback_unless_allowed)
-{
-    static const char remote[] =
-        "AccountName=acct;AccountKey=" KEY ";TableEndpoint=http://10.0.0.1/a;"
-        "QueueEndpoint=http://10.0.0.1:81/a";
-    static const char *const local[] = {
-        "localhost:10002", "127.9.9.9", "[::1]:10002"};
-    struct account *account = NULL;
-    struct err err;
-
-    assert_fails(account_parse(slice_of(remote), false, &account, &err),
-        TW_INVALID, &err, "TableEndpoint is plain http");
-    assert_null(account);
-    assert_ok(account_parse(slice_of(remote), true, &account, &err));
-    assert_false(account->table.loopback);
-    account_free(account);
-    for (size_t i = 0; TEST_EACH(i, local); i++) {
-        char *text = mem_format("AccountName=a;AccountKey=" KEY
-                                ";TableEndpoint=http://%s/a",
-            local[i]);
-
-        account = parse(text);
-        assert_true(account->table.loopback);
-        account_free(account);
-        mem_free(text);
-    }
-}
-
 TEST(wrong_strings_are_explained_without_secrets)
 {
 #define NAMED "AccountName=acct;AccountKey=" KEY ";"
@@ -170,6 +147,8 @@ TEST(wrong_strings_are_explained_without_secrets)
         {NAMED "TableEndpoint=https://user:secret@h", "is not an address"},
         {NAMED "TableEndpoint=https://h:99999", "is not an address"},
         {NAMED "TableEndpoint=https://h/?sv=1&sig=secret", "is not an address"},
+        {NAMED "TableEndpoint=http://10.0.0.1/a",
+            "TableEndpoint is plain http"},
         {NAMED "QueueEndpoint=http://127.evil.example", "is plain http"},
         {NAMED "DefaultEndpointsProtocol=http", "is plain http"},
         {NAMED "DefaultEndpointsProtocol=ftp", "must begin with https://"},
@@ -231,50 +210,20 @@ TEST(what_cannot_be_a_connection_string_is_said)
     test_free(text);
 }
 
-/* A connection string, and the text that a function makes of it; NULL: no
- * text. */
-struct text_case {
-    const char *connection_string, *text;
-};
-
-static void expect_text(char *(*make)(const struct account *account),
-    const struct text_case *wanted)
-{
-    struct account *account = parse(wanted->connection_string);
-    char *text = make(account);
-
-    check_text_of(text, wanted->text);
-    mem_free(text);
-    account_free(account);
-}
-
-TEST(the_name_of_an_account_is_known_under_each_host)
-{
-    static const struct text_case cases[] = {
-        {"AccountName=Acct;AccountKey=a2V5;"
-         "TableEndpoint=https://tables.example.org",
-            "acct"},
-        {"SharedAccessSignature=sv=1&sig=s;"
-         "TableEndpoint=https://Acct.table.core.windows.net",
-            "acct"},
-        {"SharedAccessSignature=sv=1&sig=s;"
-         "TableEndpoint=https://acct-secondary.table.core.windows.net:443",
-            "acct"},
-        {"SharedAccessSignature=sv=1&sig=s;"
-         "TableEndpoint=https://acct.tables.example.org",
-            NULL},
-    };
-
-    for (size_t i = 0; TEST_EACH(i, cases); i++)
-        expect_text(account_public_name, &cases[i]);
-}
-
 TEST(an_account_has_one_text_under_all_of_its_hosts)
 {
-    static const struct text_case cases[] = {
+    static const struct {
+        const char *connection_string, *text; /* text NULL: none */
+    } cases[] = {
         {"AccountName=Acct;AccountKey=a2V5;EndpointSuffix=core.windows.net",
             "acct in core.windows.net"},
         {"AccountName=acct;AccountKey=a2V5;"
+         "TableEndpoint=https://acct-secondary.table.core.windows.net:443",
+            "acct in core.windows.net"},
+        {"SharedAccessSignature=sv=1&sig=s;"
+         "TableEndpoint=https://Acct.table.core.windows.net",
+            "acct in core.windows.net"},
+        {"SharedAccessSignature=sv=1&sig=s;"
          "TableEndpoint=https://acct-secondary.table.core.windows.net:443",
             "acct in core.windows.net"},
         {"AccountName=acct;AccountKey=a2V5;"
@@ -295,6 +244,12 @@ TEST(an_account_has_one_text_under_all_of_its_hosts)
             NULL},
     };
 
-    for (size_t i = 0; TEST_EACH(i, cases); i++)
-        expect_text(account_in_cloud, &cases[i]);
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
+        struct account *account = parse(cases[i].connection_string);
+        char *text = account_in_cloud(account);
+
+        check_text_of(text, cases[i].text);
+        mem_free(text);
+        account_free(account);
+    }
 }

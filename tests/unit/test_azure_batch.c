@@ -82,28 +82,6 @@ SCRATCH_TEST(each_operation_is_written_to_the_byte)
         "\r\n\r\n\r\n" TAIL);
 }
 
-SCRATCH_TEST(account_of_a_path_style_endpoint_is_in_each_url)
-{
-    const struct batch_style emulator = {
-        .origin = "http://127.0.0.1:10002",
-        .path = "/devstoreaccount1",
-        .batch_id = BATCH_ID,
-        .changeset_id = CHANGESET_ID,
-    };
-    struct buf type;
-
-    check_written(&emulator, 3, 1,
-        HEAD PART_HEAD
-        "DELETE http://127.0.0.1:10002/devstoreaccount1/T(PartitionKey='p',"
-        "RowKey='3') HTTP/1.1\r\n" ACCEPT VERSION "If-Match: " ETAG
-        "\r\n\r\n\r\n" TAIL);
-    buf_init(&type, 256);
-    batch_add_type(&emulator, &type);
-    assert_string_equal(
-        buf_text(&type), "multipart/mixed; boundary=batch_" BATCH_ID);
-    buf_done(&type);
-}
-
 SCRATCH_TEST(cosmos_merges_by_post)
 {
     struct batch_style cosmos = storage;
@@ -170,19 +148,6 @@ static void expect_nonsense(struct slice body, size_t count)
     assert_int_equal(answer.failed, count);
 }
 
-TEST(answer_of_success_has_a_part_for_each)
-{
-    struct batch_answer answer = judge(slice_of(applied), 2);
-
-    assert_true(answer.applied);
-    assert_false(answer.refused);
-    assert_int_equal(read_parts(ANSWER_TYPE, applied), 2);
-    assert_int_equal(parts[0].status, 204);
-    assert_true(slice_is(parts[0].etag, ETAG));
-    assert_int_equal(parts[0].body.len, 0);
-    assert_int_equal(parts[1].etag.len, 0);
-}
-
 TEST(other_number_of_parts_makes_no_sense)
 {
     expect_nonsense(slice_of(applied), 1);
@@ -195,6 +160,7 @@ TEST(answer_cut_off_anywhere_is_not_applied)
      * be missing. */
     size_t enough = strlen(applied) - strlen("\n\r\n" ANSWER_TAIL);
 
+    assert_true(judge(slice_of(applied), 2).applied);
     for (size_t len = 0; len < enough; len++)
         expect_nonsense((struct slice){applied, len}, 2);
 }

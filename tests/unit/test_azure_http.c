@@ -346,23 +346,6 @@ WIRE_TEST(unreachable_is_not_sent)
     close(taken);
 }
 
-/* The first message of TLS is no request, because it has no empty line. */
-WIRE_TEST(failed_tls_is_not_sent)
-{
-    struct deadline deadline;
-
-    /* The server accepts connections, but its thread waits for an empty line
-     * until the client has given up. */
-    bench_open(bench, NULL, 0);
-    deadline_init(&deadline, PLATFORM_NEVER, DEADLINE_REQUEST_MIN_MS);
-    snprintf(bench->url, sizeof(bench->url), "https://127.0.0.1:%d/",
-        http_script_port(bench->script));
-    assert_int_equal(send_in_time(bench, "POST", "b", &deadline), TW_BUSY);
-    assert_non_null(strstr(bench->err.text, "cannot connect to"));
-    assert_int_equal(bench->answer.sent_ms, 0);
-    bench_end(bench, 0);
-}
-
 WIRE_TEST(closed_deadline_stops_the_last_moment)
 {
     struct deadline deadline;
@@ -531,23 +514,6 @@ TEST(a_stop_sets_when_requests_end)
     assert_int_equal(stop_until_ms(asked_ms), asked_ms + 3500);
     assert_int_equal(stop_end_ms(), asked_ms + 4500);
     stop_forget();
-}
-
-TEST(answers_are_bounded)
-{
-    struct buf text;
-
-    buf_init(&text, 1024 * 1024);
-    buf_add_format(
-        &text, "HTTP/1.1 200 OK\r\nContent-Length: 1001\r\n\r\n%01001d", 0);
-    check_outcome(buf_text(&text), TW_TOO_LARGE, "larger than 1000 bytes");
-    buf_clear(&text);
-    buf_add_text(&text, "HTTP/1.1 200 OK\r\n");
-    for (int i = 0; i < 1100; i++)
-        buf_add_format(&text, "X-Field-%d: %060d\r\n", i, i);
-    buf_add_text(&text, "Content-Length: 0\r\n\r\n");
-    check_outcome(buf_text(&text), TW_UNKNOWN, "sent to");
-    buf_done(&text);
 }
 
 /* ---- several threads ---- */

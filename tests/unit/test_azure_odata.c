@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "tests/support/quotes.h"
-#include "tests/support/scratch.h"
 #include "tests/support/test.h"
 #include "worker/store/azure/odata.h"
 
@@ -48,12 +47,6 @@ static void check_query(
     odata_add_scan_query(&buf, request);
     assert_string_equal(written(&buf), query);
     buf_done(&buf);
-}
-
-TEST(plain_scan_has_top_alone)
-{
-    check_query(
-        &(struct scan_request){.table = "T", .top = 1000}, "", "$top=1000");
 }
 
 TEST(exact_keys_are_compared_with_eq)
@@ -363,24 +356,6 @@ TEST(a_filter_that_is_too_long_overflows)
     assert_true(query.overflow);
     buf_done(&query);
     test_free(filter);
-}
-
-SCRATCH_TEST(error_has_code_and_message)
-{
-    static const char *const bad[] = {"{}", "[1]", "<Error/>", ""};
-    struct slice code = {NULL, 0}, message = {NULL, 0};
-
-    assert_true(odata_error(
-        slice_of("{\"odata.error\":{\"code\":\"TableNotFound\",\"message\":"
-                 "{\"lang\":\"en-US\",\"value\":\"0:No.\\nRequestId:1\"}}}"),
-        &scratch, &code, &message));
-    assert_true(slice_is(code, "TableNotFound"));
-    assert_true(slice_is(message, "0:No.\nRequestId:1"));
-    for (size_t i = 0; TEST_EACH(i, bad); i++)
-        assert_false(odata_error(slice_of(bad[i]), &scratch, &code, &message));
-    assert_true(odata_error(
-        slice_of("{\"odata.error\":{\"code\":5}}"), &scratch, &code, &message));
-    assert_int_equal(code.len, 0);
 }
 
 /* Reads a page of `count` entities and `beside` annotations. */

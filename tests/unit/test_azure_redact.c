@@ -54,13 +54,3 @@ TEST(a_sas_is_covered_as_written_and_as_read)
     redact_sas((char[]){"text"}, NULL);
     redact_sas((char[]){"text"}, "sv=1");
 }
-
-TEST(a_secret_follows_the_account_s_name_or_bearer)
-{
-    assert_true(slice_is(
-        redact_signature(slice_of("SharedKey acct:" SIGNATURE)), SIGNATURE));
-    assert_true(
-        slice_is(redact_signature(slice_of("Bearer " SIGNATURE)), SIGNATURE));
-    assert_int_equal(redact_signature(slice_of("Basic x")).len, 0);
-    assert_int_equal(redact_signature((struct slice){NULL, 0}).len, 0);
-}
