@@ -201,18 +201,6 @@ static void expect_number(const struct scene *scene, uint64_t number)
     }
 }
 
-TEST(all_callers_wait_for_the_one_first_request)
-{
-    static const struct scene plan = {
-        .server = {.lifetime_ms = HOUR, .takes_ms = 500}, .count = CALLERS};
-
-    EACH_SEED(scene, plan)
-    {
-        assert_int_equal(scene.server.asked, 1);
-        expect_number(&scene, 1);
-    }
-}
-
 /* No call fails, and only the first call waits for the server. */
 TEST(a_caller_has_a_valid_token_at_any_time)
 {
@@ -357,6 +345,8 @@ TEST(a_refused_token_is_replaced_once_for_all_callers)
     EACH_SEED(scene, plan)
     {
         assert_int_equal(scene.server.asked, 2);
+        for (size_t i = 0; i < CALLERS; i++)
+            assert_int_equal(scene.callers[i].failed, 0);
         expect_number(&scene, 2);
     }
 }

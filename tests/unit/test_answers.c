@@ -100,14 +100,6 @@ static int tear_down(void **state)
 
 #define ANSWERS_TEST(name) TEST_IN(name, set_up, tear_down)
 
-/* Even if the answer takes no time, the thread of the HTTP server does not wait
- * for it. */
-ANSWERS_TEST(nobody_waits_for_an_answer)
-{
-    begin(LONG_MS, LONG_MS);
-    assert_int_equal(ask("quick"), ANSWERS_PENDING);
-}
-
 ANSWERS_TEST(a_fresh_answer_is_given_again)
 {
     begin(LONG_MS, LONG_MS);
@@ -153,21 +145,6 @@ ANSWERS_TEST(a_forgotten_answer_is_given_to_nobody)
     while (ask("a") == ANSWERS_PENDING)
         continue;
     assert_string_equal(buf_text(&body), "1 a");
-}
-
-ANSWERS_TEST(a_slow_answer_is_pending_and_comes_later)
-{
-    begin(LONG_MS, LONG_MS);
-    set_closed(true);
-    assert_int_equal(ask("id\nslow"), ANSWERS_PENDING);
-    assert_int_equal(ask("id\nslow"), ANSWERS_PENDING);
-    assert_int_equal(
-        answers_look(answers, "id\n", &status, &body), ANSWERS_PENDING);
-    assert_int_equal(
-        answers_look(answers, "other\n", &status, &body), ANSWERS_NONE);
-    set_closed(false);
-    wait_for("id\n");
-    assert_string_equal(buf_text(&body), "0 id\nslow");
 }
 
 ANSWERS_TEST(too_many_pending_questions_are_refused)

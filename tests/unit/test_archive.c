@@ -118,16 +118,6 @@ static void archive_one(const struct archive_run *run, const char *row_key)
     "{\"PartitionKey\":\"Football\",\"RowKey\":\"" key                         \
     "\",\"Views@odata.type\":\"Edm.Int64\",\"Views\":\"5\"}\n"
 
-OPEN_TEST(writes_a_line_an_entity_and_a_file_a_table)
-{
-    add("Blogs", "a");
-    add("Comments", "c");
-    add("Blogs", "b");
-    sync_archive();
-    text_file_check(s.blogs, LINE("a") LINE("b"));
-    text_file_check(path_of_run("3-Comments.jsonl"), LINE("c"));
-}
-
 static void expect_mode(const char *path, mode_t mode)
 {
     struct stat info;
@@ -275,10 +265,6 @@ CLOSED_TEST(says_what_cannot_be_made)
     tear(s.parent, "a file, not a folder", 1);
     expect_not_opened(s.folder, TW_FORBIDDEN, "parent/deep");
     assert_contains(s.err.text, "Not a directory");
-}
-
-CLOSED_TEST(a_folder_that_cannot_be_made_is_said)
-{
     expect_not_opened(
         "/proc/tableward", TW_FULL, "archive: cannot make /proc/tablewa");
 }
