@@ -1699,13 +1699,6 @@ VIRTUAL_BENCH_TEST(a_ledger_that_is_busy_costs_a_table_job_no_attempt)
     assert_int_equal(run->attempt, 1);
 }
 
-/* Rule L3: a run that fails releases its locks. */
-VIRTUAL_BENCH_TEST(a_failed_table_job_holds_no_lock)
-{
-    be_table_job(bench);
-    play_to_end(bench, fails, "r1", LEDGER_FAILED, 0);
-}
-
 BENCH_SCRIPT(loses_an_answer)
 {
     struct operation operation = {.type = OPERATION_INSERT};
@@ -1753,7 +1746,8 @@ VIRTUAL_BENCH_TEST(the_lock_of_a_cancelled_run_tells_of_its_late_requests)
         bench, is_to_wait, "r2", ATTEMPT_RUN_ENDED, LEDGER_SUCCEEDED);
 }
 
-/* Rule L3: another run may have locked the tables after the failure. */
+/* Rule L3: a run that fails releases its locks, so another run may have locked
+ * the tables since. */
 VIRTUAL_BENCH_TEST(a_retried_table_job_waits_for_its_turn)
 {
     be_table_job(bench);
