@@ -126,17 +126,6 @@ FIXTURE_TEST(a_file_larger_than_a_configuration_is_refused)
         TW_INVALID, &f->err, "larger than 1 MiB");
 }
 
-FIXTURE_TEST(relative_paths_start_at_the_files_folder)
-{
-    char here[4096], wanted[5000];
-
-    assert_non_null(getcwd(here, sizeof(here)));
-    assert_ok(read_text(f, LOAD_SOME, MAIN_ALONE));
-    snprintf(wanted, sizeof(wanted), "%s/t.db", here);
-    assert_string_equal(f->load->configs[0]->path.at, wanted);
-    assert_string_equal(f->load->folder, here);
-}
-
 FIXTURE_TEST(relative_paths_start_at_the_state_directory)
 {
     setenv("STATE_DIRECTORY", "/var/lib/one:/var/lib/two", 1);
@@ -145,24 +134,6 @@ FIXTURE_TEST(relative_paths_start_at_the_state_directory)
 }
 
 /* ---- all parts of the file ---- */
-
-FIXTURE_TEST(all_parts_are_read)
-{
-    assert_ok(read_text(f, LOAD_SOME, STORES "worker: {slots: 2}\n" JOBS));
-    assert_int_equal(f->load->stores.count, 2);
-    assert_string_equal(f->load->stores.names[1], "cloud");
-    assert_int_equal(f->load->stores.by_default, 0);
-    assert_int_equal(f->load->setup.store, 0);
-    assert_int_equal(f->load->setup.slots, 2);
-    assert_int_equal(f->load->jobs.count, 2);
-    assert_null(f->load->open[0]);
-}
-
-FIXTURE_TEST(the_only_store_is_the_default_one)
-{
-    assert_ok(read_text(f, LOAD_SOME, MAIN_ALONE));
-    assert_int_equal(f->load->stores.by_default, 0);
-}
 
 FIXTURE_TEST(every_mistake_is_told_in_one_go)
 {
@@ -220,18 +191,6 @@ FIXTURE_TEST(a_worker_wants_the_stores_of_all_jobs)
     load_free(f->load);
     f->load = NULL;
     expect_refused(f, LOAD_WORKER, STORES JOBS, 4, "NOT_SET_HERE");
-}
-
-FIXTURE_TEST(an_embedded_file_is_made_only_where_it_may)
-{
-    (void)unlink("t.db");
-    assert_ok(read_text(f, LOAD_SOME, MAIN_ALONE));
-    assert_int_equal(load_store(f->load, 0, false, &f->err), TW_NOT_FOUND);
-    assert_int_equal(access("t.db", F_OK), -1);
-    assert_ok(load_store(f->load, 0, true, &f->err));
-    assert_int_equal(access("t.db", F_OK), 0);
-    assert_non_null(f->load->open[0]);
-    assert_ok(load_store(f->load, 0, false, &f->err));
 }
 
 static void copy_file(const char *from, const char *to)
@@ -294,8 +253,10 @@ FIXTURE_TEST(a_store_that_no_job_uses_is_opened_when_it_is_asked_for)
         "copy.db}}\n"));
     all = &f->load->stores;
     assert_int_equal(all->open(all->owner, 0, &first, &f->err), TW_NOT_FOUND);
+    assert_int_equal(load_store(f->load, 0, false, &f->err), TW_NOT_FOUND);
     assert_int_equal(access("t.db", F_OK), -1);
     assert_ok(load_store(f->load, 0, true, &f->err));
+    assert_ok(load_store(f->load, 0, false, &f->err));
     assert_ok(all->open(all->owner, 0, &first, &f->err));
     assert_ptr_equal(first, f->load->open[0]);
     store_close(first); /* moves the log into the file */

@@ -52,28 +52,6 @@ static char *end(void)
     return logged;
 }
 
-TEST(a_line_names_time_level_and_object)
-{
-    begin(LOG_INFO, LOG_TEXT);
-    log_info("run delete-channel/7f3a", "claimed, epoch %d", 3);
-    log_error("worker", "no disk");
-    end();
-    assert_string_equal(logged,
-        "2024-02-03T04:05:06.789Z info run delete-channel/7f3a: "
-        "claimed, epoch 3\n"
-        "2024-02-03T04:05:06.789Z error worker: no disk\n");
-}
-
-TEST(a_json_line_has_the_same_four)
-{
-    begin(LOG_INFO, LOG_JSON);
-    log_warn("queue a", "say \"hi\"");
-    end();
-    assert_string_equal(logged,
-        "{\"time\":\"2024-02-03T04:05:06.789Z\",\"level\":\"warn\","
-        "\"object\":\"queue a\",\"message\":\"say \\\"hi\\\"\"}\n");
-}
-
 TEST(levels_below_the_one_set_are_silent)
 {
     static const struct {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The real platform: clocks, waits, threads; and its replacement by another
- * one. */
+/* The real platform: clocks, waits, threads. */
 #include <signal.h>
 #include <time.h>
 
@@ -168,41 +167,6 @@ MEETING_TEST(a_lock_admits_one_at_a_time)
     for (int i = 0; i < 4; i++)
         platform_join(&threads[i]);
     assert_int_equal(meeting->count, 4000);
-}
-
-static const char *seventh(void)
-{
-    return "7";
-}
-
-static int64_t always_seven(void)
-{
-    return 7;
-}
-
-static void only_sevens(void *to, size_t len)
-{
-    memset(to, 7, len);
-}
-
-TEST(another_world_takes_the_place_of_the_real_one)
-{
-    static const struct platform_ops ops = {
-        .boot_id = seventh,
-        .boot_ms = always_seven,
-        .wall_ticks = always_seven,
-        .random = only_sevens,
-    };
-    char id[33];
-
-    platform_use(&ops);
-    text_random_id(id);
-    assert_string_equal(platform_boot_id(), "7");
-    assert_true(platform_boot_ms() == 7);
-    assert_true(platform_wall_ticks() == 7);
-    platform_use(NULL);
-    assert_string_equal(id, "07070707070747078707070707070707");
-    assert_true(platform_wall_ticks() > TICKS_1970);
 }
 
 /* If the signal were not blocked and then discarded, it would end the test. */
