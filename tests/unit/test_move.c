@@ -241,11 +241,6 @@ LOADING_TEST(keys_that_are_provably_others_may_be_in_one_table)
         loading_good(l, cases[i]);
 }
 
-LOADING_TEST(properties_may_be_said_for_the_whole_job)
-{
-    loading_good(l, HEAD "}, to: {table: B12}, properties: {drop: [A]}}");
-}
-
 FIXTURE_TEST(a_job_says_what_it_does)
 {
     assert_string_equal(hosted_explained(&h, "away"),
@@ -521,12 +516,6 @@ SOURCE_TEST(an_equal_entity_is_a_conflict_after_a_definite_answer)
         "Blogs a/1: an equal entity is at 'a' / '1' in OldBlogs");
 }
 
-SOURCE_TEST(after_an_unknown_insert_the_runs_own_copy_is_recognised)
-{
-    lose_answer("OldBlogs", OPERATION_INSERT);
-    run_leaves("all", RUN_SUCCEEDED, "", "a/1 ");
-}
-
 SOURCE_TEST(after_an_unknown_insert_an_older_equal_entity_is_a_conflict)
 {
     scene_put("OldBlogs", "a", "1", "\"N\":1");
@@ -647,7 +636,7 @@ SOURCE_TEST(what_was_named_is_not_forgotten_by_the_next_attempt)
     assert_string_equal(h.phase, "move");
 }
 
-/* ---- M7, M8: intents of other moves, stops ---- */
+/* ---- M7: intents of other moves ---- */
 
 SOURCE_TEST(intents_are_taken_over_by_their_destination_too)
 {
@@ -656,17 +645,6 @@ SOURCE_TEST(intents_are_taken_over_by_their_destination_too)
     run_leaves("onward", RUN_SUCCEEDED, "", "");
     scene_check_keys("Older", "a/1 ");
     check_no_intent();
-}
-
-SOURCE_TEST(a_run_that_stops_finishes_its_load)
-{
-    for (int64_t at = 0; at < 6; at++) {
-        hosted_forget(&h, "r1");
-        h.stop_after = at;
-        (void)hosted_attempt(&h, "all", "");
-        check_no_intent();
-    }
-    run_leaves("all", RUN_SUCCEEDED, "", "a/1 ");
 }
 
 /* ---- M9: accept_equal ---- */
@@ -805,23 +783,6 @@ FIXTURE_TEST(a_move_needs_few_requests)
     assert_int_equal(hosted_count(&h, "OldBlogs"), 2101);
     assert_int_equal(hosted_count(&h, "Blogs"), 0);
     faulty_done(&counter);
-}
-
-FIXTURE_TEST(the_largest_entities_are_moved)
-{
-    struct buf properties;
-
-    buf_init(&properties, 8 * 1024 * 1024);
-    for (int i = 0; i < 252; i++)
-        buf_add_format(
-            &properties, "%s\"P%03d\":\"%01500d\"", i > 0 ? "," : "", i, i);
-    for (int name = '1'; name <= '9'; name++)
-        scene_put("Blogs", "large", (char[]){(char)name, '\0'},
-            buf_text(&properties));
-    buf_done(&properties);
-    run_leaves("all", RUN_SUCCEEDED, "",
-        "large/1 large/2 large/3 large/4 large/5 large/6 large/7 "
-        "large/8 large/9 ");
 }
 
 FIXTURE_TEST(an_attempt_continues_where_the_last_one_stopped)

@@ -270,16 +270,6 @@ SCENE_TEST(a_paused_move_completes_its_load_first)
 
 /* ---- without an owner ---- */
 
-SCENE_TEST(a_stopped_move_completes_its_load_before_it_is_cancelled)
-{
-    leave_half(scene);
-    ask_for(scene, ASK_CANCEL, true);
-    expect_asked(scene, "queued", LEDGER_CONTROL_CANCEL);
-    assert_int_equal(attempt(scene), ATTEMPT_RUN_ENDED);
-    expect_state(scene, "cancelled");
-    expect_whole(scene);
-}
-
 SCENE_TEST(a_stopped_move_completes_its_load_before_it_is_paused)
 {
     leave_half(scene);

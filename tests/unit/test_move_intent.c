@@ -213,23 +213,9 @@ static void check_damaged(const char *what)
     check_keys("a/1 ", "a/1 ");
 }
 
-FIXTURE_TEST(an_intent_without_one_of_its_properties_is_damaged)
-{
-    static const char *const names[] = {"State", "Load", "Digest", "Job", "Run",
-        "SourceStore", "SourceAccount", "SourceTable", "DestinationStore",
-        "DestinationAccount", "DestinationTable", "Since", "Chunks", "Pairs",
-        "Text"};
-
-    for (size_t i = 0; TEST_EACH(i, names); i++) {
-        leave_an_intent();
-        edit_intent(names[i], NULL);
-        check_damaged(names[i]);
-        remove_all();
-    }
-}
-
 #define DIGEST "00000000000000000000000000000000"
 
+/* The last cases have no such property at all. */
 FIXTURE_TEST(an_intent_with_a_property_of_another_kind_is_damaged)
 {
     static const struct {
@@ -242,7 +228,15 @@ FIXTURE_TEST(an_intent_with_a_property_of_another_kind_is_damaged)
         {"Pairs", NULL, -1}, {"Pairs", NULL, LOAD_MAX_PAIRS + 1},
         {"Pairs", NULL, 2}, {"Text", NULL, 1}, {"Text", "a\t1\n", 0},
         {"Text", "a\t7\te\ta\t7\te\t" DIGEST "\n", 0}, /* another source */
-        {"Digest", DIGEST, 0}};
+        {"Digest", DIGEST, 0}, {"State", NULL, NO_NUMBER},
+        {"Load", NULL, NO_NUMBER}, {"Digest", NULL, NO_NUMBER},
+        {"Job", NULL, NO_NUMBER}, {"Run", NULL, NO_NUMBER},
+        {"SourceStore", NULL, NO_NUMBER}, {"SourceAccount", NULL, NO_NUMBER},
+        {"SourceTable", NULL, NO_NUMBER}, {"DestinationStore", NULL, NO_NUMBER},
+        {"DestinationAccount", NULL, NO_NUMBER},
+        {"DestinationTable", NULL, NO_NUMBER}, {"Since", NULL, NO_NUMBER},
+        {"Chunks", NULL, NO_NUMBER}, {"Pairs", NULL, NO_NUMBER},
+        {"Text", NULL, NO_NUMBER}};
 
     for (size_t i = 0; TEST_EACH(i, cases); i++) {
         leave_an_intent();
@@ -308,16 +302,6 @@ static void fill_with_long_keys(
         snprintf(row_key + 490, 22, "%u", 1000 + i);
         scene_put(table, "a", row_key, properties);
     }
-}
-
-FIXTURE_TEST(an_intent_of_several_rows_is_taken_over)
-{
-    fill_with_long_keys("Blogs", 60, "\"N\":1");
-    die_at("TablewardRuns", OPERATION_REPLACE, false);
-    assert_true(count("TablewardRuns") > 1);
-    attempt_leaves("all", RUN_SUCCEEDED, 0);
-    assert_int_equal(count("Blogs"), 0);
-    assert_int_equal(count("OldBlogs"), 60);
 }
 
 static void check_rows_damaged(void)
@@ -475,16 +459,6 @@ FIXTURE_TEST(an_intent_that_cannot_be_written_ends_the_attempt)
 }
 
 /* ---- taking over ---- */
-
-/* Rule M7: neither table of the intent is a table of this move. */
-FIXTURE_TEST(an_intent_of_other_tables_stays)
-{
-    scene_quietly(hosted_table(&h, "Posts"));
-    leave_an_intent();
-    hosted_forget(&h, "r2");
-    attempt_leaves("apart", RUN_SUCCEEDED, 1);
-    check_keys("a/1 ", "a/1 ");
-}
 
 /* The intent is of a move from Blogs to OldBlogs, so its pairs are reported
  * with these tables, not with those of job `onward`. */

@@ -123,11 +123,6 @@ static void ends(
 
 /* ---- the source was changed: its copy is replaced ---- */
 
-CHANGED_TEST(a_source_that_a_client_changed_is_copied_again)
-{
-    ends("all", RUN_SUCCEEDED, "none", "{\"N\":9}");
-}
-
 CHANGED_TEST(a_changed_source_with_another_key_is_copied_to_that_key)
 {
     scene_run("key-of-n", "", RUN_SUCCEEDED);
@@ -269,12 +264,6 @@ CHANGED_TEST(a_delete_that_stays_unknown_ends_the_attempt)
     ends("all", RUN_OUTAGE, "{\"N\":9}", "{\"N\":9}");
     assert_non_null(strstr(
         h.err.text, "table Blogs: it is unknown whether an entity was "));
-}
-
-CHANGED_TEST(a_delete_that_is_refused_ends_the_attempt)
-{
-    delete_meets("Blogs", 2, 2, TW_REFUSED, true);
-    ends("all", RUN_OUTAGE, "{\"N\":9}", "{\"N\":9}");
 }
 
 CHANGED_TEST(what_an_unknown_delete_met_and_cannot_be_read_is_an_outage)
