@@ -7,10 +7,8 @@
 #include <limits.h>
 #include <string.h>
 
-#include "worker/base/platform.h"
 #include "worker/base/text.h"
 #include "worker/run/ledger_change.h"
-#include "worker/store/deadline.h"
 
 #define JOB "delete-channel"
 
@@ -129,20 +127,6 @@ BENCH_TEST(a_state_that_may_not_follow_is_refused)
     assert_string_equal(workbench_state(bench, JOB, "r1"), "succeeded");
 }
 
-BENCH_TEST(after_a_conflict_the_change_is_made_of_what_is_stored)
-{
-    struct wish wish = wish_of(bench, LEDGER_RUNNING, 1);
-    struct ledger_run *run = begin(bench);
-    struct ledger_run *others = workbench_stored(bench, JOB, "r1");
-
-    others->attempt += 10;
-    assert_ok(workbench_store_run(bench, others));
-    assert_ok(change(LEDGER_STORED, &wish, run));
-    assert_int_equal(attempts(bench), 12);
-    assert_int_equal(run->attempt, 12);
-    assert_int_equal(wish.applied, 2);
-}
-
 /* If the response is lost, the run is read to find out whether the write was
  * stored. The change is made only once. */
 BENCH_TEST(an_unknown_outcome_is_resolved_by_reading)
@@ -171,16 +155,6 @@ BENCH_TEST(an_unknown_outcome_is_resolved_by_reading)
     }
 }
 
-BENCH_TEST(what_cannot_be_read_either_stays_unknown)
-{
-    struct wish wish = wish_of(bench, LEDGER_RUNNING, 1);
-    struct ledger_run *run = begin(bench);
-
-    workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_LOSE_ANSWER);
-    workbench_meets(bench, BENCH_GET, 1, 1, BENCH_FAIL);
-    assert_int_equal(change(LEDGER_STORED, &wish, run), TW_UNKNOWN);
-}
-
 /* Otherwise the worker would take the Operation of an earlier change for the
  * Operation of this change. */
 BENCH_TEST(a_change_that_sent_nothing_names_no_operation)
@@ -193,21 +167,6 @@ BENCH_TEST(a_change_that_sent_nothing_names_no_operation)
     workbench_meets(bench, BENCH_GET, 1, 1, BENCH_FAIL);
     assert_int_not_equal(change(LEDGER_READ, &wish, run), TW_OK);
     assert_string_equal(wish.asked.operation, "");
-}
-
-/* An attempt whose lease is over does not write the ledger. */
-BENCH_TEST(after_the_deadline_nothing_is_written)
-{
-    struct wish wish = wish_of(bench, LEDGER_RUNNING, 1);
-    struct ledger_run *run = begin(bench);
-    struct deadline deadline;
-
-    wish.asked.deadline = &deadline;
-    deadline_init(&deadline, PLATFORM_NEVER, 0);
-    assert_ok(change(LEDGER_STORED, &wish, run));
-    deadline_close(&deadline);
-    assert_int_equal(change(LEDGER_STORED, &wish, run), TW_STOPPED);
-    assert_int_equal(attempts(bench), 2);
 }
 
 BENCH_TEST(who_always_meets_others_gives_up)
@@ -246,18 +205,15 @@ static void touch_row(
     page_done(&page);
 }
 
-/* Somebody deleted the run's entity by hand, but not its ledger index row. */
-BENCH_TEST(a_row_that_was_left_hinders_no_run)
-{
-    put_row(bench, "!open!r1", "State", "queued");
-    (void)begin(bench);
-    expect_lists(bench, 1, 0, 0);
-}
-
 BENCH_TEST(a_row_that_others_changed_or_took_away_is_no_conflict)
 {
-    struct ledger_run *run = begin(bench);
+    struct ledger_run *run;
 
+    /* Somebody deleted the run's entity by hand, but not its ledger index
+     * row. */
+    put_row(bench, "!open!r1", "State", "queued");
+    run = begin(bench);
+    expect_lists(bench, 1, 0, 0);
     touch_row(bench, "!open!r1", OPERATION_REPLACE);
     move(bench, LEDGER_FAILED, run);
     expect_lists(bench, 0, 1, 0);
@@ -276,22 +232,6 @@ BENCH_TEST(a_row_that_cannot_be_read_leaves_the_run_as_it_was)
     assert_int_equal(change(LEDGER_STORED, &wish, run), TW_BUSY);
     assert_string_equal(workbench_state(bench, JOB, "r1"), "running");
     expect_lists(bench, 1, 0, 0);
-}
-
-BENCH_TEST(properties_of_others_are_kept)
-{
-    struct property other = {
-        slice_of("Remark"), EDM_STRING, slice_of("\"hello\"")};
-    struct wish wish = wish_of(bench, LEDGER_WAITING, 0);
-    struct ledger_run *run = begin(bench);
-
-    run->others = &other;
-    run->other_count = 1;
-    assert_ok(workbench_store_run(bench, run));
-    assert_ok(change(LEDGER_READ, &wish, workbench_new_run(bench)));
-    run = workbench_stored(bench, JOB, "r1");
-    assert_int_equal(run->other_count, 1);
-    assert_true(slice_is(run->others[0].json, "\"hello\""));
 }
 
 BENCH_TEST(a_newer_version_is_left_alone)

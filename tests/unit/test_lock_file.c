@@ -217,16 +217,6 @@ static int tear_down(void **state)
 
 /* ---- which processes are dead ---- */
 
-FIXTURE_TEST(a_killed_process_is_dead)
-{
-    struct child child = start_child(false);
-
-    assert_false(is_dead(files, child.owner));
-    kill_child(&child);
-    assert_true(is_dead(files, child.owner));
-    assert_true(is_dead(files, child.owner));
-}
-
 FIXTURE_TEST(a_suspended_process_is_not_dead)
 {
     struct child child = start_child(false);
@@ -253,16 +243,6 @@ FIXTURE_TEST(a_dead_process_s_children_do_not_keep_its_lock)
     (void)kill(-child.id, SIGKILL);
 }
 
-FIXTURE_TEST(a_live_process_is_not_dead)
-{
-    struct lock_file *other = lock_file_open(FOLDER, KEEP_MS);
-    char owner[LOCK_FILE_OWNER_MAX];
-
-    assert_false(is_dead(files, lock_file_owner(other, owner)));
-    assert_false(is_dead(files, lock_file_owner(files, owner)));
-    lock_file_close(other);
-}
-
 /* The lock shows that a process lives, also while the process has no runs. */
 FIXTURE_TEST(a_process_without_runs_keeps_its_lock)
 {
@@ -272,6 +252,7 @@ FIXTURE_TEST(a_process_without_runs_keeps_its_lock)
 
     lock_file_forget(other, place, 0);
     assert_false(is_dead(files, lock_file_owner(other, owner)));
+    assert_false(is_dead(files, lock_file_owner(files, owner)));
     lock_file_close(other);
 }
 
@@ -286,18 +267,6 @@ FIXTURE_TEST(two_that_search_at_once_both_find_the_dead)
     assert_int_equal(flock(file, LOCK_SH | LOCK_NB), 0);
     assert_true(is_dead(files, child.owner));
     (void)close(file);
-}
-
-/* A process that found the owner dead remembers it after the owner's file is
- * gone. */
-FIXTURE_TEST(the_dead_stay_dead)
-{
-    const char *owner = leave_dead();
-
-    assert_true(is_dead(files, owner));
-    assert_int_equal(look(files), 1);
-    assert_int_equal(unlink(path_of(owner)), 0);
-    assert_true(is_dead(files, owner));
 }
 
 /* Nothing is known of an owner whose file is gone. */
@@ -540,10 +509,13 @@ FIXTURE_TEST(files_of_the_dead_go_in_time)
     assert_int_equal(count_files(NULL), 3);
     kill_child(&child);
     assert_int_equal(look(files), 1);
+    assert_int_equal(look(files), 0); /* its run is found once */
     assert_int_equal(count_files(NULL), 3);
     assert_int_equal(look(impatient), 1);
     assert_int_equal(count_files(NULL), 2);
     lock_file_close(impatient);
+    /* A process that found the owner dead remembers it after the owner's file
+     * is gone. */
     assert_true(is_dead(files, child.owner));
 }
 
@@ -576,17 +548,6 @@ FIXTURE_TEST(what_is_not_ours_is_left_alone)
 }
 
 /* ---- runs ---- */
-
-FIXTURE_TEST(the_runs_of_a_dead_process_are_found_once)
-{
-    struct child child = start_child(false);
-
-    assert_int_equal(look(files), 0);
-    kill_child(&child);
-    assert_int_equal(look(files), 1);
-    assert_string_equal(last_found, "job/run-1");
-    assert_int_equal(look(files), 0);
-}
 
 FIXTURE_TEST(forgotten_runs_are_not_found)
 {

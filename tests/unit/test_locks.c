@@ -398,15 +398,6 @@ VIRTUAL_BENCH_TEST(an_unknown_batch_is_read_and_taken_once)
     }
 }
 
-PAIR_TEST(an_outage_takes_nothing)
-{
-    workbench_meets(bench, BENCH_SCAN, 1, UINT_MAX, BENCH_FAIL);
-    assert_int_equal(take(bench, &a), LOCKS_OUTAGE);
-    release(bench, &a);
-    bench->fate_count = 0;
-    assert_int_equal(rows(bench, ""), 0);
-}
-
 /* Earlier, one busy response ended the attempt, and the run waited for five
  * seconds. */
 PAIR_TEST(a_ledger_that_is_busy_is_waited_for)
@@ -603,12 +594,16 @@ VIRTUAL_BENCH_TEST(a_lock_that_does_not_say_whose_it_is_is_not_free)
 /* A run that cannot be read may be open. */
 PAIR_TEST(what_cannot_be_read_is_not_taken)
 {
-    static const enum bench_fault faults[] = {BENCH_FAIL, BENCH_INVALID};
+    static const struct {
+        enum bench_call call;
+        enum bench_fault fault;
+    } cases[] = {{BENCH_GET, BENCH_FAIL}, {BENCH_GET, BENCH_INVALID},
+        {BENCH_SCAN, BENCH_FAIL}};
 
     stand(bench, &a, LEDGER_SUCCEEDED);
     expect_taken(bench, &a);
-    for (size_t i = 0; TEST_EACH(i, faults); i++) {
-        workbench_meets(bench, BENCH_GET, 1, 1, faults[i]);
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
+        workbench_meets(bench, cases[i].call, 1, 1, cases[i].fault);
         assert_int_equal(take(bench, &b), LOCKS_OUTAGE);
         assert_memory_equal(last_err.text, "locks: ", 7);
     }
@@ -940,17 +935,4 @@ VIRTUAL_BENCH_TEST(a_run_that_has_a_lock_gives_way_to_no_older_one)
     assert_int_equal(rows(bench, "want!account.acct!blogs"), 1);
     expect_taken(bench, &a);
     assert_int_equal(rows(bench, "lock!account.acct!blogs"), 1);
-}
-
-VIRTUAL_BENCH_TEST(what_is_released_is_of_one_run)
-{
-    a = enter(bench, "a", 1, "Blogs", NULL);
-    b = enter(bench, "b", 2, "Posts", NULL);
-    expect_taken(bench, &a);
-    expect_taken(bench, &b);
-    release(bench, &a);
-    assert_int_equal(rows(bench, "lock!"), 1);
-    release(bench, &a); /* a has no locks left */
-    release(bench, &b);
-    assert_int_equal(rows(bench, "lock!"), 0);
 }

@@ -4,14 +4,11 @@
 #include "tests/support/test.h"
 #include "tests/support/workbench.h"
 
-#include <limits.h>
 #include <stdio.h>
 
 #include "worker/base/text.h"
 #include "worker/run/orphans.h"
 
-#define JOB "delete-channel"
-#define ALWAYS 1, UINT_MAX
 #define TIMEOUT_S 60
 
 struct fixture {
@@ -195,14 +192,6 @@ FIXTURE_TEST(a_marker_without_a_run_is_passed_over)
     workbench_meets(&f->bench, BENCH_GET, 2, 2, BENCH_INVALID);
     begin(f);
     expect_only(f, "c");
-}
-
-FIXTURE_TEST(without_a_ledger_there_are_none)
-{
-    workbench_meets(&f->bench, BENCH_SCAN, ALWAYS, BENCH_GONE);
-    begin(f);
-    assert_int_equal(first_of(f), WALK_DONE);
-    assert_int_equal(f->bench.calls[BENCH_SCAN], 1);
 }
 
 /* The ledger index has more rows than a page. */
