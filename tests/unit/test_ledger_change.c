@@ -4,7 +4,6 @@
 #include "tests/support/test.h"
 #include "tests/support/workbench.h"
 
-#include <limits.h>
 #include <string.h>
 
 #include "worker/base/text.h"
@@ -167,16 +166,6 @@ BENCH_TEST(a_change_that_sent_nothing_names_no_operation)
     workbench_meets(bench, BENCH_GET, 1, 1, BENCH_FAIL);
     assert_int_not_equal(change(LEDGER_READ, &wish, run), TW_OK);
     assert_string_equal(wish.asked.operation, "");
-}
-
-BENCH_TEST(who_always_meets_others_gives_up)
-{
-    struct wish wish = wish_of(bench, LEDGER_RUNNING, 1);
-    struct ledger_run *run = begin(bench);
-
-    workbench_meets(bench, BENCH_BATCH, 1, UINT_MAX, BENCH_CONFLICT);
-    assert_int_equal(change(LEDGER_STORED, &wish, run), TW_BUSY);
-    assert_int_equal(attempts(bench), 1);
 }
 
 static void put_row(

@@ -7,18 +7,6 @@
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
 
-TEST(boot_time_never_goes_back)
-{
-    int64_t before = platform_boot_ms();
-
-    for (int i = 0; i < 1000; i++) {
-        int64_t now = platform_boot_ms();
-
-        assert_true(now >= before);
-        before = now;
-    }
-}
-
 TEST(the_boot_id_stays_as_it_is)
 {
     const char *id = platform_boot_id();
