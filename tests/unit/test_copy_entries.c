@@ -455,6 +455,8 @@ static void check_row(const char *row_key, const char *part)
     scene_check_has("Blogs", "a", row_key, part);
 }
 
+/* The ETag of a restored source may be the one that its row has: the row is
+ * written again nevertheless, because it names another account. */
 TEST(the_next_run_writes_restored_index_rows_again)
 {
     static const char *const ON_CONFLICT[] = {"fail", "skip", "replace"};
@@ -476,25 +478,6 @@ TEST(the_next_run_writes_restored_index_rows_again)
         assert_int_equal(h.written, 0);
         (void)scene_end(NULL);
     }
-}
-
-/* The ETag of a restored source may be the one that its row has: the row is
- * written again nevertheless, because it names another account. */
-FIXTURE_TEST(a_restored_index_row_is_never_current)
-{
-    restore("fail");
-    assert_int_equal(hosted_differences(&h, "c", "differ"), SOURCES);
-    succeeds();
-    assert_int_equal(h.written, SOURCES);
-    assert_int_equal(hosted_differences(&h, "c", ""), 0);
-}
-
-FIXTURE_TEST(an_edited_restored_index_row_is_written_again)
-{
-    restore("fail");
-    scene_edit("Blogs", "a", "i_0", "old", "mine");
-    succeeds();
-    check_row("i_0", "\"T\":\"old\"");
 }
 
 /* The source may be in a file that was not imported. */

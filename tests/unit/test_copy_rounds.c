@@ -218,18 +218,6 @@ SHOE_TEST(a_page_that_is_refused_ends_the_attempt)
     assert_true(refused_scan > 3);
 }
 
-/* A round that reads only newer sources would not find the deleted copy (rule
- * A1). */
-SHOE_TEST(a_copy_that_somebody_deletes_meanwhile_is_made_again)
-{
-    succeeds("by-size");
-    new_run("r2");
-    h.previous_owner_crashed = false;
-    hosted_remove(&h, "BySize", "1", "a");
-    succeeds("by-size");
-    check_copies("1/a ");
-}
-
 /* ---- A4: late requests ---- */
 
 /* Makes an attempt that does not succeed and whose inserts arrive late; then
@@ -304,19 +292,6 @@ SHOE_TEST(nothing_is_waited_for_if_every_outcome_is_known)
 
 /* ---- attempts that end anywhere ---- */
 
-FIXTURE_TEST(a_run_that_is_stopped_everywhere_ends_all_the_same)
-{
-    many_shoes(30, 3);
-    for (int64_t at = 0; at < 200; at++) {
-        h.stop_after = at % 20;
-        if (hosted_attempt(&h, "by-size", "") == RUN_SUCCEEDED)
-            break;
-        assert_int_equal(h.end, RUN_STOPPED);
-    }
-    assert_int_equal(h.end, RUN_SUCCEEDED);
-    assert_int_equal(hosted_count(&h, "BySize"), 30);
-}
-
 /* A round keeps its comparison in memory only, so an interrupted round begins
  * again. After several interruptions it runs without a comparison, with
  * checkpoints. */
@@ -386,19 +361,6 @@ FIXTURE_TEST(what_lies_before_the_checkpoint_is_copied)
     h.stop_after = -1;
     succeeds("by-size");
     assert_int_equal(hosted_count(&h, "BySize"), COUNT);
-}
-
-SHOE_TEST(a_damaged_checkpoint_starts_over)
-{
-    static const char *const TEXTS[] = {"", "{", "[]", "{\"version\":2}",
-        "{\"version\":1,\"rounds\":{}}", "null"};
-
-    for (size_t i = 0; TEST_EACH(i, TEXTS); i++) {
-        new_run("r");
-        h.checkpoint = mem_text(TEXTS[i], strlen(TEXTS[i]));
-        succeeds("by-size");
-        check_copies("1/a ");
-    }
 }
 
 /* ---- C5: two names of one account ---- */
