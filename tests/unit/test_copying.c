@@ -172,26 +172,14 @@ TEST(a_copy_has_all_properties_to_the_byte)
         "\"A\":1,\"B\":\"\\u0041\",\"D@odata.type\":\"Edm.Double\","
         "\"D\":\"NaN\"");
     becomes(NULL, "", "");
+    becomes(
+        NULL, "\"A\":1,\"TablewardSource\":\"x\",\"B\":2", "\"A\":1,\"B\":2");
 }
 
 TEST_FIXTURE(bench, struct bench, begin, done)
 
 #define BENCH_TEST(name)                                                       \
     TEST_WITH(name, bench_set_up, bench_tear_down, struct bench *b)
-
-BENCH_TEST(without_templates_it_has_the_keys_of_its_source)
-{
-    target_of(b, NULL, NULL, NULL);
-    assert_ok(make(b, "\"A\":1"));
-    check_text(b->copy.partition_key, slice_of("P"));
-    check_text(b->copy.row_key, slice_of("R"));
-}
-
-TEST(what_is_left_out_is_never_copied)
-{
-    becomes(
-        NULL, "\"A\":1,\"TablewardSource\":\"x\",\"B\":2", "\"A\":1,\"B\":2");
-}
 
 TEST(properties_are_kept_or_dropped)
 {
@@ -268,53 +256,6 @@ TEST(keys_that_the_service_forbids_fail)
 
 /* ---- limits ---- */
 
-static void add_properties(
-    struct entity *entity, struct arena *arena, size_t count, size_t bytes)
-{
-    char name[16], *text = arena_alloc(arena, bytes + 1);
-
-    memset(text, 'x', bytes);
-    for (size_t i = 0; i < count; i++) {
-        snprintf(name, sizeof(name), "P%zu", i);
-        entity_set_string(entity, arena, name, (struct slice){text, bytes});
-    }
-}
-
-static enum tw_err make_large(struct bench *b, size_t count, size_t bytes)
-{
-    target_of(b, NULL, NULL, NULL);
-    b->source = entity_of(b, "P", "R\"R", "W/\"e1\"", "");
-    add_properties(&b->source, &b->arena, count, bytes);
-    assert_ok(entity_check(&b->source, &b->err));
-    return copying_make(&b->target, &b->args, &b->source, RESERVED, &b->arena,
-        &b->copy, &b->err);
-}
-
-/* A move adds no property: if the service accepts the source, it accepts the
- * copy. */
-BENCH_TEST(the_largest_entities_can_be_copied)
-{
-    assert_ok(make_large(b, 252, 1));
-    assert_int_equal(b->copy.property_count, 252);
-    assert_ok(make_large(b, 16, 32 * 1024 - 60));
-}
-
-BENCH_TEST(other_templates_are_another_text)
-{
-    struct buf first, second;
-
-    buf_init(&first, 4096);
-    buf_init(&second, 4096);
-    target_of(b, "{Size}", NULL, NULL);
-    copying_add_templates(&b->target, &first);
-    assert_string_equal(buf_text(&first), "{Size}/{RowKey}");
-    target_of(b, "{Size}", "{RowKey}", "{keep: [A]}");
-    copying_add_templates(&b->target, &second);
-    assert_string_equal(buf_text(&first), buf_text(&second));
-    buf_done(&first);
-    buf_done(&second);
-}
-
 BENCH_TEST(a_target_is_explained)
 {
     struct buf text;
@@ -357,14 +298,6 @@ static void refused(const char *text, unsigned column, const char *sentence)
         fail_msg("%s: %u: %s", text, is->mark.column, is->text);
     check_shape_is_empty(&b);
     done(&b);
-}
-
-BENCH_TEST(without_properties_everything_is_copied)
-{
-    memset(&b->target.shape, 0xff, sizeof(b->target.shape));
-    assert_true(
-        copying_load_shape(NULL, RESERVED, &b->loader, &b->target.shape));
-    check_shape_is_empty(b);
 }
 
 TEST(names_that_no_copy_can_have_are_refused)

@@ -3,7 +3,6 @@
  * The kind delete: its configuration, which entities are deleted and which
  * stay, and attempts that end at any request.
  */
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,7 +42,7 @@ static void before_batch(void *ctx, const struct batch *batch)
 
 static int set_up(void **state)
 {
-    hosted_begin(&h, JOBS, "Blogs Runs");
+    hosted_begin(&h, JOBS, "Blogs");
     faulty_init(&faulty, h.store);
     h.store = &faulty.outer.store;
     faulty.before = before_batch;
@@ -132,22 +131,6 @@ FIXTURE_TEST(a_job_says_what_it_deletes)
         "delete every entity of Blogs, each with the ETag it was read with\n");
 }
 
-static void note_table(
-    void *ctx, size_t store, const char *table, enum job_access access)
-{
-    assert_int_equal(store, 0);
-    *(const char **)ctx = table;
-}
-
-FIXTURE_TEST(a_job_names_its_table)
-{
-    const struct job *job = jobs_find(&h.jobs, slice_of("before"));
-    const char *table = NULL;
-
-    job->kind->tables(job, note_table, &table);
-    assert_string_equal(table, "Runs");
-}
-
 static enum tw_err accepted(const char *job, const char *argument)
 {
     const struct job *found = jobs_find(&h.jobs, slice_of(job));
@@ -210,18 +193,6 @@ FIXTURE_TEST(a_range_is_in_the_order_of_the_service)
     assert_int_equal(h.deleted, 3);
 }
 
-#define FINISHED_AT(time)                                                      \
-    "\"FinishedAt@odata.type\":\"Edm.DateTime\",\"FinishedAt\":\"" time "\""
-
-FIXTURE_TEST(a_time_in_an_argument_is_a_time_in_the_filter)
-{
-    hosted_rows(&h, "Runs job/open");
-    hosted_put(&h, "Runs", "job", "old", FINISHED_AT("2023-12-31T23:59:59Z"));
-    hosted_put(&h, "Runs", "job", "new", FINISHED_AT("2024-01-01T00:00:00Z"));
-    attempt_at("before", "2024-01-01T00:00:00Z", RUN_SUCCEEDED, "");
-    hosted_check(&h, "Runs job/new job/open");
-}
-
 FIXTURE_TEST(an_empty_prefix_ends_the_run_before_anything_goes)
 {
     put("p/1", 1);
@@ -264,44 +235,6 @@ FIXTURE_TEST(what_changed_goes_only_where_it_is_still_selected)
 }
 
 /* ---- what fails ---- */
-
-/* Batches number first_fault to last_fault fail with batch_fault. The first
- * batch after fail_batches() has number 0. */
-static enum fault batch_fault;
-static unsigned first_fault, last_fault;
-
-FAULTY_CHOICE(fails_batches)
-{
-    return call == CALL_BATCH && n >= first_fault && n <= last_fault
-               ? batch_fault
-               : FAULT_NONE;
-}
-
-static void fail_batches(unsigned first, unsigned last, enum fault fault)
-{
-    faulty.calls[CALL_BATCH] = 0;
-    first_fault = first;
-    last_fault = last;
-    batch_fault = fault;
-    faulty.choose = fails_batches;
-}
-
-FIXTURE_TEST(an_answer_that_is_lost_is_read_again)
-{
-    hosted_fill(&h, "Blogs", "p", 150);
-    fail_batches(0, 0, FAULT_LOSE_ANSWER);
-    purge(RUN_SUCCEEDED, "");
-    assert_int_equal(h.deleted, 150);
-}
-
-FIXTURE_TEST(an_outage_within_the_pass_is_one)
-{
-    hosted_fill(&h, "Blogs", "p", 4000);
-    fail_batches(1, UINT_MAX, FAULT_REFUSED);
-    assert_int_equal(hosted_attempt(&h, "purge", ""), RUN_OUTAGE);
-    faulty.choose = NULL;
-    purge(RUN_SUCCEEDED, "");
-}
 
 /* Fills partition p with `count` entities b00000, b00001, ... The store refuses
  * each delete of the entity with this RowKey. */
