@@ -27,15 +27,6 @@ TEST(lines_tell_where_a_record_ends)
         assert_int_equal(verdict_of(invalid[i]), CSV_INVALID);
 }
 
-SCRATCH_TEST(a_quoted_cell_may_contain_newlines)
-{
-    struct csv_state csv = {0};
-
-    assert_int_equal(csv_line(&csv, slice_of("a,\"b")), CSV_OPEN);
-    assert_int_equal(csv_line(&csv, slice_of("c,d")), CSV_OPEN);
-    assert_int_equal(csv_line(&csv, slice_of("e\"\"\",f")), CSV_WHOLE);
-}
-
 /* Fails unless the record is read as `wanted`: its fields, each followed by
  * |. */
 static void assert_split(const char *record, const char *wanted)

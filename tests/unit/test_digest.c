@@ -61,6 +61,7 @@ TEST(digests_are_equal_where_properties_are)
         value(EDM_GUID, "\"c9da6455-213d-42c9-9a79-3e9149a57833\""),
         value(EDM_GUID, "\"C9DA6455-213D-42C9-9A79-3E9149A57833\""),
         value(EDM_GUID, "\"d9da6455-213d-42c9-9a79-3e9149a57833\""),
+        value(EDM_GUID, "\"neither\""), value(EDM_INT32, "neither"),
         value(EDM_DATETIME, "\"2024-01-01T00:00:00Z\""),
         value(EDM_DATETIME, "\"2024-01-01T00:00:00.0000000Z\""),
         value(EDM_DATETIME, "\"2024-01-01T00:00:00.0000001Z\""),
@@ -81,7 +82,7 @@ static void parse(struct entity *ret, struct arena *arena, const char *json)
     assert_ok(entity_parse(slice_of(json), true, arena, ret, NULL, &err));
 }
 
-static struct digest digest_of_json(const char *json, const char *but)
+static struct digest digest_of_json(const char *json)
 {
     struct digest digest;
     struct entity entity;
@@ -89,33 +90,13 @@ static struct digest digest_of_json(const char *json, const char *but)
 
     arena_init(&arena);
     parse(&entity, &arena, json);
-    digest = entity_digest(&entity, slice_of(but));
+    digest = entity_digest(&entity, none);
     arena_done(&arena);
     return digest;
 }
 
 static const char few[] =
     "{\"PartitionKey\":\"A\",\"RowKey\":\"1\",\"X\":1,\"Y\":\"2\"}";
-
-TEST(the_order_of_properties_does_not_count)
-{
-    assert_true(same(digest_of_json(few, ""),
-        digest_of_json("{\"PartitionKey\":\"A\",\"RowKey\":\"1\",\"Y\":\"2\","
-                       "\"X\":1}",
-            "")));
-}
-
-TEST(one_property_can_be_left_out)
-{
-    static const char more[] =
-        "{\"PartitionKey\":\"A\",\"RowKey\":\"1\",\"X\":1,\"Source\":\"s\","
-        "\"Y\":\"2\"}";
-
-    assert_true(same(digest_of_json(few, ""), digest_of_json(more, "Source")));
-    assert_true(same(digest_of_json(few, ""), digest_of_json(few, "Source")));
-    assert_false(same(digest_of_json(few, ""), digest_of_json(more, "")));
-    assert_false(same(digest_of_json(few, ""), digest_of_json(few, "X")));
-}
 
 TEST(whatever_differs_makes_another_digest)
 {
@@ -134,8 +115,7 @@ TEST(whatever_differs_makes_another_digest)
     };
 
     for (size_t i = 0; TEST_EACH(i, others); i++)
-        assert_false(
-            same(digest_of_json(few, ""), digest_of_json(others[i], "")));
+        assert_false(same(digest_of_json(few), digest_of_json(others[i])));
 }
 
 TEST(any_number_of_properties_is_digested)
@@ -173,18 +153,10 @@ TEST(a_digest_stays_what_it_was)
         "\"Id\":\"C9DA6455-213D-42C9-9A79-3E9149A57833\","
         "\"Bytes@odata.type\":\"Edm.Binary\",\"Bytes\":\"AAEC\"}";
     char text[2 * DIGEST_BYTES + 1];
-    struct digest digest = digest_of_json(all, "");
+    struct digest digest = digest_of_json(all);
 
     assert_string_equal(
         (digest_text(&digest, text), text), "8fdb7c5c99b587fd557b5b75d14b83fa");
-}
-
-TEST(a_digest_is_written_with_all_its_zeros)
-{
-    char text[2 * DIGEST_BYTES + 1];
-
-    digest_text(&(struct digest){.low = 0xab, .high = 1}, text);
-    assert_string_equal(text, "000000000000000100000000000000ab");
 }
 
 TEST(a_digest_is_read_as_it_is_written)
@@ -195,6 +167,7 @@ TEST(a_digest_is_read_as_it_is_written)
     struct digest read;
 
     digest_text(&written, text);
+    assert_string_equal(text, "000000000000f00d0123456789abcdef");
     assert_true(digest_parse(slice_of(text), &read));
     assert_true(same(read, written));
 }

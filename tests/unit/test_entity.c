@@ -295,17 +295,6 @@ SCRATCH_TEST(reads_an_entity_that_an_sdk_wrote_back)
     assert_slice(entity.etag, "W/\"2\"");
 }
 
-SCRATCH_TEST(refuses_a_property_that_is_there_twice)
-{
-    static const char *const bad[] = {"'x':1,'x':1", "'x':1,'\\u0078':1",
-        "'x':null,'x':1", "'RowKey':'other'",
-        "'x@odata.type':'Edm.Int64','x':'1','x@odata.type':'Edm.String'",
-        "'odata.metadata':'a','odata.metadata':'b','x':1,'x':2"};
-
-    for (size_t i = 0; TEST_EACH(i, bad); i++)
-        refuses(bad[i], NULL);
-}
-
 SCRATCH_TEST(wants_keys_where_they_are_needed)
 {
     static const struct {
@@ -326,16 +315,6 @@ SCRATCH_TEST(wants_keys_where_they_are_needed)
     }
     assert_ok(entity_parse(slice_of("{\"PartitionKey\":\"p\"}"), false,
         &scratch, &entity, NULL, &err));
-}
-
-SCRATCH_TEST(stops_after_the_first_object)
-{
-    struct slice text = slice_of("{" KEYS "},{" KEYS "}");
-    struct entity entity;
-    size_t end = 0;
-
-    assert_ok(entity_parse(text, true, &scratch, &entity, &end, NULL));
-    assert_int_equal(text.at[end], ',');
 }
 
 SCRATCH_TEST(compares_values_and_not_their_spelling)
@@ -371,35 +350,6 @@ SCRATCH_TEST(compares_values_and_not_their_spelling)
 
         assert_int_equal(
             property_equal(&a.properties[0], &b.properties[0]), cases[i].equal);
-    }
-}
-
-/* Malformed values, which no store sends. */
-SCRATCH_TEST(values_that_are_none_are_equal_to_nothing)
-{
-    static const struct {
-        enum edm_type type;
-        const char *bad, *good;
-    } cases[] = {
-        {EDM_INT32, "x", "5"},
-        {EDM_INT64, "\"x\"", "\"5\""},
-        {EDM_DOUBLE, "x", "5.0"},
-        {EDM_DOUBLE, "", "5.0"},
-        {EDM_DATETIME, "\"x\"", "\"2024-01-01T00:00:00Z\""},
-        {EDM_GUID, "\"x\"", "\"c9da6455-213d-42c9-9a79-3e9149a57833\""},
-    };
-
-    for (size_t i = 0; TEST_EACH(i, cases); i++) {
-        struct property bad = {
-            slice_of("p"), cases[i].type, slice_of(cases[i].bad)};
-        struct property good = {
-            slice_of("p"), cases[i].type, slice_of(cases[i].good)};
-        struct property text = {
-            slice_of("p"), EDM_STRING, slice_of(cases[i].good)};
-
-        assert_false(property_equal(&bad, &good));
-        assert_false(property_equal(&good, &bad));
-        assert_false(property_equal(&good, &text));
     }
 }
 
@@ -654,18 +604,6 @@ SCRATCH_TEST(refuses_too_many_and_system_properties)
     entity.property_count = 0;
     entity_set_string(&entity, &scratch, "RowKey", slice_of("x"));
     assert_int_equal(entity_check(&entity, NULL), TW_INVALID);
-}
-
-SCRATCH_TEST(names_each_type_both_ways)
-{
-    for (int i = EDM_BINARY; i <= EDM_STRING; i++) {
-        enum edm_type type;
-
-        assert_true(
-            edm_type_named(slice_of(edm_type_name((enum edm_type)i)), &type));
-        assert_int_equal(type, i);
-    }
-    assert_false(edm_type_named(slice_of("Edm.Decimal"), &(enum edm_type){0}));
 }
 
 /* Parses an entity with `count` Int64 properties. All values come before all
