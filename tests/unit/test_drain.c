@@ -66,11 +66,6 @@ static void check(struct workbench *bench, bool all, bool only, size_t count,
     buf_done(&text);
 }
 
-BENCH_TEST(without_runs_nothing_is_left)
-{
-    check(bench, false, true, 0, "");
-}
-
 /* The runs are a paused run, a following run between two rounds, and a held
  * run. */
 BENCH_TEST(runs_that_no_worker_goes_on_with_are_named)
