@@ -80,9 +80,6 @@ bool copying_load_shape(const struct yaml_node *node, struct slice reserved,
 
 /* Defaults for the map of a target. */
 struct copying_defaults {
-    const struct table_ref *table_ref; /* table of all copies; the map then must
-                                          not name a store or table. NULL: the
-                                          map names them */
     const struct copying_shape *shape; /* shape if the map has no
                                         * `properties:` */
     struct slice reserved;             /* property name that the map may not

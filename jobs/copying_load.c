@@ -388,7 +388,6 @@ struct target_map {
     struct yaml_node *partition_key, *row_key, *properties;
 };
 
-/* The first LOCATION_KEYS keys are not read if the caller gives the table. */
 static const struct setting TARGET_KEYS[] = {
     {"store", SETTING_TEXT, SETTING_FIELD(struct target_map, store),
         .help = "a name from `stores:`; default: the default store"},
@@ -405,8 +404,6 @@ static const struct setting TARGET_KEYS[] = {
 
 const struct settings_section copying_target_section =
     SETTINGS_SECTION("to", TARGET_KEYS);
-
-#define LOCATION_KEYS 2
 
 /* Appends the literal text of a template, which is everything outside {..}. */
 static void add_literals(struct slice source, struct buf *to)
@@ -468,15 +465,12 @@ bool copying_load_target(const struct yaml_node *map,
     const struct copying_defaults *defaults, struct job_loader *loader,
     struct copying_target *ret)
 {
-    const size_t skip = defaults->table_ref ? LOCATION_KEYS : 0;
     struct copying_target target = {.shape = *defaults->shape};
     struct target_map is = {.properties = NULL};
-    bool good = settings_load(map, "a copy", TARGET_KEYS + skip,
-        COUNT(TARGET_KEYS) - skip, loader->arena, &is, loader->problems);
+    bool good = settings_load(map, "a copy", TARGET_KEYS, COUNT(TARGET_KEYS),
+        loader->arena, &is, loader->problems);
 
-    if (defaults->table_ref)
-        target.table_ref = *defaults->table_ref;
-    else if (is.table.at)
+    if (is.table.at)
         good = table_ref_load(
                    map, is.store, is.table, loader, &target.table_ref) &&
                good;

@@ -230,11 +230,11 @@ fuzz-run: $(addprefix $(OUT)/fuzz/,$(or $(TARGETS),$(FUZZ_TARGETS)))
 # ---- known mistakes, models, coverage, valgrind ----
 
 bug-bank:   ## known mistakes, each caught (BUGS="a b": only those; SHARE=k SEED=n)
-	@tests/deps build test
+	@tests/deps build unit
 	@SHARE=$(SHARE) SEED=$(SEED) tests/in-folder -m tests/bugs/run $(BUGS)
 
 mutants:   ## small mechanical mistakes in lease, ledger and requests, each caught (SEED=1 COUNT=60 MATCH="due_ticks")
-	@tests/deps build test
+	@tests/deps build unit
 	@node tests/bugs/mutate.js $(OUT)/mutants/bank $(or $(SEED),1) \
 	    $(or $(COUNT),60) '$(MATCH)'
 	@BANK=$(OUT)/mutants/bank SEEDS=500 tests/in-folder -m tests/bugs/run $(BUGS)

@@ -398,21 +398,3 @@ BENCH_TEST(a_value_from_the_environment_may_be_missing)
     check_text(shape->sets[0].constant->json, slice_of("\"{x}\""));
     unsetenv("NOT_SET_HERE");
 }
-
-/* A target has no table if the kind's copies are always in the table of their
- * sources. */
-BENCH_TEST(where_the_place_is_known_a_target_has_none)
-{
-    const struct table_ref table_ref = {.store = 0, .table = "Shoes"};
-    const struct copying_shape shape = {.keep_count = 0};
-    const struct copying_defaults defaults = {&table_ref, &shape, {NULL, 0}};
-    struct copying_target target;
-
-    assert_true(copying_load_target(yaml_of(b, "{row_key: 'size:{Size}'}"),
-        &defaults, &b->loader, &target));
-    assert_string_equal(target.table_ref.table, "Shoes");
-    assert_null(target.partition_key);
-    assert_false(copying_load_target(yaml_of(b, "{table: Other, row_key: x}"),
-        &defaults, &b->loader, &target));
-    assert_string_equal(target.table_ref.table, "Shoes");
-}
