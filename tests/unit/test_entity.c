@@ -295,6 +295,17 @@ SCRATCH_TEST(reads_an_entity_that_an_sdk_wrote_back)
     assert_slice(entity.etag, "W/\"2\"");
 }
 
+SCRATCH_TEST(refuses_a_property_that_is_there_twice)
+{
+    static const char *const bad[] = {"'x':1,'x':1", "'x':1,'\\u0078':1",
+        "'x':null,'x':1", "'odata':1,'odata':1", "'RowKey':'other'",
+        "'x@odata.type':'Edm.Int64','x':'1','x@odata.type':'Edm.String'",
+        "'odata.metadata':'a','odata.metadata':'b','x':1,'x':2"};
+
+    for (size_t i = 0; TEST_EACH(i, bad); i++)
+        refuses(bad[i], NULL);
+}
+
 SCRATCH_TEST(wants_keys_where_they_are_needed)
 {
     static const struct {

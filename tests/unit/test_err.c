@@ -22,16 +22,6 @@ TEST(every_code_has_a_name_of_its_own)
     assert_string_equal(err_name((enum tw_err)99), "?");
 }
 
-TEST(err_fail_returns_its_code_and_keeps_the_sentence)
-{
-    struct err err;
-
-    assert_int_equal(
-        err_fail(&err, TW_BUSY, "table %s: %d", "Blogs", 503), TW_BUSY);
-    assert_string_equal(err.text, "table Blogs: 503");
-    assert_int_equal(err_fail(NULL, TW_FULL, "nobody reads this"), TW_FULL);
-}
-
 TEST(err_fail_may_quote_its_own_err)
 {
     struct err err;
