@@ -27,13 +27,13 @@ static void alive(
     buf_done(&why);
 }
 
-static void is_ready(
-    const struct consumer_view *view, bool wanted, const char *sentence)
+static void is_ready(const struct consumer_view *view, unsigned queues,
+    bool wanted, const char *sentence)
 {
     struct buf why;
 
     buf_init(&why, 4096);
-    assert_int_equal(health_is_ready(view, 2, NOW_MS, &why), wanted);
+    assert_int_equal(health_is_ready(view, queues, NOW_MS, &why), wanted);
     assert_contains(buf_text(&why), sentence);
     buf_done(&why);
 }
@@ -59,27 +59,28 @@ TEST(a_worker_that_starts_or_stops_is_alive_and_not_ready)
     view.progress_ms = NOW_MS - 100000;
     view.stage = CONSUMER_STARTS;
     alive(&view, true, "alive");
-    is_ready(&view, false, "starting");
+    is_ready(&view, 2, false, "starting");
     view.stage = CONSUMER_STOPS;
     alive(&view, true, "alive");
-    is_ready(&view, false, "stopping");
+    is_ready(&view, 2, false, "stopping");
 }
 
 TEST(a_worker_is_ready_while_it_takes_messages)
 {
     struct consumer_view view = serving();
 
-    is_ready(&view, true, "from 2 of 2 queues");
+    is_ready(&view, 2, true, "from 2 of 2 queues");
+    is_ready(&view, 0, false, "`queues` of the configuration");
     view.threads.queues_failing = 1;
     view.threads.cause = (struct err){"queue work is gone"};
-    is_ready(&view, true, "from 1 of 2 queues");
+    is_ready(&view, 2, true, "from 1 of 2 queues");
     view.threads.queues_failing = 2;
-    is_ready(&view, false, "no queue can be served: queue work is gone");
+    is_ready(&view, 2, false, "no queue can be served: queue work is gone");
     view = serving();
     view.outage = true;
     view.outage_since_ms = NOW_MS - 5000;
     view.cause = (struct err){"store 'main' does not respond"};
-    is_ready(&view, false, "for 5 s: store 'main' does not respond");
+    is_ready(&view, 2, false, "for 5 s: store 'main' does not respond");
 }
 
 /* ---- with a consumer that runs ---- */
@@ -167,15 +168,4 @@ VIRTUAL_BENCH_TEST(before_and_after_its_threads_a_consumer_can_be_looked_at)
     consumer_read_view(service.consumer, &view);
     assert_int_equal(view.stage, CONSUMER_STOPS);
     service_free(&service);
-}
-
-TEST(a_worker_without_queues_is_not_ready)
-{
-    struct consumer_view view = serving();
-    struct buf why;
-
-    buf_init(&why, 4096);
-    assert_false(health_is_ready(&view, 0, NOW_MS, &why));
-    assert_contains(buf_text(&why), "`queues` of the configuration");
-    buf_done(&why);
 }

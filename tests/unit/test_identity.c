@@ -312,20 +312,6 @@ FIXTURE_TEST(what_the_environment_lacks_is_named)
     refuse(IDENTITY_MANAGED, "is plain http");
 }
 
-FIXTURE_TEST(who_it_is_can_be_told)
-{
-    const struct identity_options options = {
-        .kind = IDENTITY_MANAGED, .client_id = slice_of(CLIENT)};
-    struct identity *identity = NULL;
-    struct err err = {""};
-
-    assert_ok(identity_new(&options, NULL, &identity, &err));
-    assert_string_equal(identity_description(identity),
-        "managed identity " CLIENT
-        " of this machine (169.254.169.254 port 80)");
-    identity_free(identity);
-}
-
 /* ---- a store ---- */
 
 #define AZURE(line, more)                                                      \
@@ -400,26 +386,12 @@ static void carries(size_t index, const char *token)
 
     snprintf(line, sizeof(line), "\r\nAuthorization: Bearer %s\r\n", token);
     assert_contains(http_script_request(bench.service, index), line);
+    assert_contains(http_script_request(bench.service, index),
+        "\r\nx-ms-version: 2019-02-02\r\n");
 }
 
 static const char *const one_token[] = {JSON(TOKEN), NULL};
 static const char *const two_tokens[] = {JSON(TOKEN), JSON(NEXT), NULL};
-
-FIXTURE_TEST(requests_carry_the_token)
-{
-    static const char *const pages[] = {PAGE, PAGE, NULL};
-
-    bench_open(one_token, pages);
-    assert_ok(list());
-    assert_ok(list());
-    bench_end(2);
-    assert_int_equal(http_script_requests(bench.tokens), 1);
-    for (size_t i = 0; i < 2; i++) {
-        carries(i, TOKEN);
-        assert_contains(http_script_request(bench.service, i),
-            "\r\nx-ms-version: 2019-02-02\r\n");
-    }
-}
 
 FIXTURE_TEST(a_request_whose_token_was_refused_is_sent_again_with_a_new_one)
 {

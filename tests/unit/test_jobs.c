@@ -5,7 +5,6 @@
 
 #include "tests/support/loading.h"
 #include "tests/support/test.h"
-#include "worker/base/buf.h"
 #include "worker/base/mem.h"
 
 #define REST                                                                   \
@@ -56,6 +55,9 @@ TEST(each_mistake_of_a_job_is_named)
          "{property: Old}]}]}\n",
             "every job of kind schema-upgrade has an argument phase"},
         {"purge:\n  args: channel\n" REST, "args must be a list"},
+        {"purge:\n  args: [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, "
+         "r, s, t, u, v, w, x, y, z, A, B, C, D, E, F, G]\n" REST,
+            "args must be a list of at most 32"},
         {"purge:\n  args: [a, b, a]\n" REST, "argument a is listed twice"},
         {"purge:\n  args: [{b: {allow_empty: perhaps}}]\n" REST, "allow_empty"},
         {"purge:\n  args: [{b: {alow: true}}]\n" REST, "alow"},
@@ -63,16 +65,6 @@ TEST(each_mistake_of_a_job_is_named)
 
     for (size_t i = 0; TEST_EACH(i, CASES); i++)
         loading_refused(CASES[i].text, CASES[i].says);
-}
-
-LOADING_TEST(a_configuration_may_have_no_jobs)
-{
-    loading_begin(l, "{}\n");
-    jobs_load(NULL, &l->stores, &l->arena, &l->jobs, &l->problems);
-    assert_int_equal(l->jobs.count, 0);
-    assert_int_equal(l->problems.errors, 0);
-    assert_null(jobs_find(&l->jobs, slice_of("purge")));
-    assert_null(jobs_nearest(&l->jobs, slice_of("purge")));
 }
 
 LOADING_TEST(a_job_with_mistakes_does_not_hide_the_others)
@@ -84,23 +76,6 @@ LOADING_TEST(a_job_with_mistakes_does_not_hide_the_others)
     assert_int_equal(l->jobs.broken_count, 1);
     assert_string_equal(l->jobs.broken[0], "first");
     assert_string_equal(jobs_nearest(&l->jobs, slice_of("secnd")), "second");
-}
-
-/* ---- kinds ---- */
-
-/* Two upgrades of one table contradict each other, although each job alone
- * would be valid. */
-LOADING_TEST(a_kind_sees_all_jobs_once_they_are_read)
-{
-#define UPGRADE(name, to)                                                      \
-    name ": {kind: schema-upgrade, table: Blogs, version: {property: V, "      \
-         "absent: 1}, versions: [{to: " to ", steps: [remove: {property: "     \
-         "Old}]}]}\n"
-
-    loading_begin(l, UPGRADE("one", "2") UPGRADE("other", "3"));
-    assert_int_equal(l->problems.errors, 1);
-    assert_true(loading_says(l, "one list of versions"));
-    loading_good(l, UPGRADE("one", "2") UPGRADE("same", "2"));
 }
 
 /* ---- following jobs (rule L3) ---- */
@@ -150,26 +125,6 @@ LOADING_TEST(arguments_are_names_that_a_template_can_hold)
     assert_int_equal(l->jobs.list[0].arg_count, 3);
     assert_int_equal(job_arg_index(&l->jobs.list[0], slice_of("_B")), 1);
     assert_int_equal(job_arg_index(&l->jobs.list[0], slice_of("b")), 3);
-}
-
-TEST(a_job_has_few_arguments)
-{
-    struct buf text;
-
-    buf_init(&text, 4096);
-    buf_add_text(&text, "purge:\n  args: [a");
-    for (int i = 0; i < 32; i++)
-        buf_add_format(&text, ", a%d", i);
-    buf_add_text(&text, "]\n" REST);
-    loading_refused(buf_text(&text), "args must be a list of at most 32");
-    buf_done(&text);
-}
-
-LOADING_TEST(an_argument_may_be_empty_where_the_job_says_so)
-{
-    loading_good(l, "purge:\n  args: [a, {b: {allow_empty: true}}]\n" REST);
-    assert_false(l->jobs.list[0].args[0].allow_empty);
-    assert_true(l->jobs.list[0].args[1].allow_empty);
 }
 
 /* ---- the hash of a definition ---- */
@@ -349,23 +304,4 @@ LOADING_TEST(any_kind_may_have_a_folder_of_failures)
     assert_string_equal(l->jobs.list[0].failures, "failed");
     loading_good(l, "purge:\n" REST);
     assert_null(l->jobs.list[0].failures);
-}
-
-TEST(the_table_of_kinds_is_complete)
-{
-    size_t count;
-    const struct kind *const *kinds = jobs_kinds(&count);
-
-    assert_true(count > 0);
-    for (size_t i = 0; i < count; i++) {
-        assert_non_null(kinds[i]->name);
-        assert_non_null(kinds[i]->summary);
-        assert_non_null(kinds[i]->sections);
-        assert_non_null(kinds[i]->sections[0]);
-        assert_non_null(kinds[i]->load);
-        assert_non_null(kinds[i]->explain);
-        assert_non_null(kinds[i]->tables);
-        assert_non_null(kinds[i]->estimate);
-        assert_non_null(kinds[i]->run);
-    }
 }
