@@ -285,22 +285,6 @@ FIXTURE_TEST(progress_of_another_store_is_refused)
     assert_true(is_there(PROGRESS));
 }
 
-FIXTURE_TEST(one_process_at_a_time_exports_with_an_id)
-{
-    reopen();
-    (void)begin("main", TW_STOPPED);
-    assert_true(is_there(PROGRESS));
-}
-
-/* A progress file without a table would look like an export that was
- * interrupted. */
-FIXTURE_TEST(progress_of_nothing_is_removed)
-{
-    reopen();
-    close_progress(false);
-    assert_false(is_there(PROGRESS));
-}
-
 #define WITHOUT_ID FOLDER "/export-@main.progress"
 
 /* The next complete export of the same store removes the progress file, whether

@@ -68,16 +68,3 @@ SCRATCH_TEST(a_copy_in_the_table_of_its_source_is_an_index_row)
         assert_int_equal(is_index_row(&row, cases[i].of_table), cases[i].is);
     }
 }
-
-SCRATCH_TEST(another_property_of_that_name_makes_none)
-{
-    struct entity entity;
-
-    entity_init(&entity, &scratch, slice_of("P"), slice_of("R"));
-    assert_false(is_index_row(&entity, "Blogs"));
-    entity_set_int32(&entity, &scratch, INDEX_ROW_PROPERTY, 5);
-    assert_false(is_index_row(&entity, "Blogs"));
-    entity_set_string(
-        &entity, &scratch, INDEX_ROW_PROPERTY, slice_of("{\"job\":\"x\"}"));
-    assert_false(is_index_row(&entity, "Blogs"));
-}
