@@ -264,15 +264,6 @@ CLOCK_TEST(a_late_answer_of_before_the_pause_hides_nothing)
     assert_true(lease_clock_ledger_ms(clock, 7) >= BOOT_MS + 60000);
 }
 
-/* The Date of the response itself may show that the request was sent before the
- * pause. */
-CLOCK_TEST(a_request_that_was_paused_on_its_way_shows_it)
-{
-    respond(clock, &ledger, BOOT_MS, 1, 2);
-    respond(clock, &ledger, BOOT_MS + 60000, 3, 5);
-    assert_true(lease_clock_in_doubt(clock));
-}
-
 CLOCK_TEST(only_a_renewal_sent_afterwards_ends_the_doubt)
 {
     struct lease_mark before = lease_clock_mark(clock), after;
@@ -284,16 +275,6 @@ CLOCK_TEST(only_a_renewal_sent_afterwards_ends_the_doubt)
     after = lease_clock_mark(clock);
     lease_clock_renew(clock, &after, INT64_MAX);
     assert_false(lease_clock_in_doubt(clock));
-}
-
-/* After the step, the clock is compared only with its Dates since the step. */
-CLOCK_TEST(a_clock_that_steps_is_doubted_once_for_each_step)
-{
-    for (int64_t step = 0; step < 5; step++)
-        for (int64_t ms = 1; ms < 5000; ms += 100)
-            respond(clock, &others[0], BOOT_MS + step * 60000 + ms,
-                step * 5000 + ms, step * 5000 + ms + 1);
-    assert_int_equal(lease_clock_mark(clock).jumps, 4);
 }
 
 /* A longer lease leaves time for larger differences: servers whose clocks

@@ -71,20 +71,6 @@ static void expect_run(struct fixture *f)
     assert_ok(ledger_parse(&f->entity, &f->run, &f->err));
 }
 
-BENCH_TEST(what_is_stored_is_what_is_read)
-{
-    const struct ledger_run *run = stored_run(bench, "r1");
-    const struct ledger_run *back = workbench_stored(bench, JOB, "r1");
-
-    assert_int_equal(back->state, LEDGER_QUEUED);
-    assert_true(slice_equal(back->args, run->args));
-    assert_true(slice_equal(back->etag, run->etag));
-    assert_true(back->read == run->read);
-    assert_int_equal(back->attempt, 3);
-    assert_true(back->requested_ticks == TICKS_1970 + 7);
-    assert_true(back->finished_ticks == 0);
-}
-
 RUN_TEST(every_property_has_the_documented_type)
 {
     static const struct {
@@ -451,20 +437,6 @@ RUN_TEST(a_copy_lives_on_without_what_it_is_of)
     assert_true(slice_is(f->run.others[0].json, "\"red\""));
 }
 
-BENCH_TEST(a_scan_that_fails_shows_nothing)
-{
-    struct exchange exchange = {0};
-    struct page page;
-
-    page_init(&page);
-    workbench_meets(bench, BENCH_SCAN, 1, 1, BENCH_FAIL);
-    assert_int_equal(ledger_scan(bench->store, &exchange, slice_of(JOB),
-                         slice_of(""), (struct continuation){0}, &page),
-        TW_BUSY);
-    assert_string_equal(exchange.err.text, "the store is down");
-    page_done(&page);
-}
-
 /* Another program has put an entity of its own into the ledger's table. */
 BENCH_TEST(an_entity_without_an_id_is_shown_too)
 {
@@ -526,17 +498,6 @@ RUN_TEST(json_has_numbers_as_numbers)
         assert_non_null(strstr(buf_text(&json), parts[i]));
     assert_null(strstr(buf_text(&json), "FinishedAt"));
     buf_done(&json);
-}
-
-RUN_TEST(an_entity_that_is_no_run_is_refused)
-{
-    expect_no_run(f, "has no State");
-    set_text(f, "Another", "thing");
-    expect_no_run(f, "has no State");
-    set_text(f, "State", "queued");
-    expect_run(f);
-    set_text(f, "Epoch", "one");
-    expect_no_run(f, "Epoch");
 }
 
 /* A key may have control characters, which a terminal would obey. */
