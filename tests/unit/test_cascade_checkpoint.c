@@ -67,6 +67,7 @@ TEST(what_is_not_ours_starts_over)
         {"{\"version\":2}", 0},
         {"{\"version\":1,\"laid\":-1,\"path\":{}}", 0},
         {"{\"version\":1,\"path\":[{\"rule\":0}]}", 0},
+        {"{\"version\":1,\"path\":[{\"rule\":0,\"found\":1}]}", 0},
         {"{\"version\":1,\"path\":[{\"rule\":-1,\"found\":true}]}", 0},
         {"{\"version\":1,\"path\":[1,2,3,4,5,6,7,8,9]}", 0},
         {"{\"version\":1,\"found\":1,\"crashed\":1,\"values\":\"XY\"}", 0},

@@ -95,18 +95,6 @@ static void trial_succeeds(struct trial *t, const char *rows)
 #define NESTED(by) RULE_WITH("Blogs", by, RULE("Comments", BY_ROW_KEY))
 #define REFUSE_ABOVE_5 "settle: 0s\n    refuse_above: 5"
 
-/* Blogs have child rules, so they stay until the last settle pass. Although
- * each pass finds them, no more passes are made. */
-TRIAL_TEST(between_two_settle_passes_it_waits_although_blogs_are_kept)
-{
-    trial_init(t, CASCADE_JOB("job", "settle: [1s, 20s]", NESTED(BY_CHANNEL)),
-        "Channels News/; Blogs News/1 News/2 News/3; Comments 1/c");
-    trial_succeeds(t, "Blogs; Comments");
-    /* Passes: at once, after 1 s, after 20 s, and the last one, which finds
-     * nothing. `passes` is the sum over all attempts. */
-    assert_in_range(t->h.passes, 4, 5);
-}
-
 static unsigned scans_of_a_run(struct trial *t, const char *rows)
 {
     trial_init(t, FLAT("settle: 0s"), rows);
@@ -115,21 +103,15 @@ static unsigned scans_of_a_run(struct trial *t, const char *rows)
 }
 
 /* The one more request checks the parent's table. The table of the first rule
- * needs no check, because its first page has been requested already. */
+ * needs no check, because its first page has been requested already. A parent
+ * that exists is read before the tombstone and before the second pass; its
+ * delete carries the ETag of the second read. */
 TRIAL_TEST(an_absent_parent_costs_one_request_more)
 {
     unsigned without = scans_of_a_run(t, "Blogs News/b");
     unsigned with = scans_of_a_run(t, "Blogs News/b; Channels News/");
 
     assert_int_equal(without, with + 1);
-}
-
-/* The parent is read before the tombstone and before the second pass. Its
- * delete carries the ETag of the second read. */
-TRIAL_TEST(the_parent_is_read_once_a_pass)
-{
-    trial_init(t, FLAT("settle: 0s"), "Channels News/; Blogs News/b");
-    trial_succeeds(t, "Channels");
     assert_int_equal(t->faulty.calls[CALL_GET], 2);
 }
 

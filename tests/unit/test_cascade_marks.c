@@ -173,13 +173,16 @@ HOSTED_TEST(the_first_settle_pass_of_two_is_not_the_last)
 
 /* ---- a tombstone that was lost, and is back ---- */
 
-/* Makes the run fail, because its parent has the properties `lost`, without the
- * tombstone; then the parent gets the properties `back`. */
+/* Makes the run fail before it deletes anything, because its parent has the
+ * properties `lost`, without the tombstone; then the parent gets the properties
+ * `back`. */
 static void lose_tombstone(
     struct hosted *h, const char *job, const char *lost, const char *back)
 {
     hosted_put(h, "Channels", "News", "", lost);
-    hosted_fails(h, job, "News", "", "Channels News/");
+    hosted_rows(h, "Things News/kept");
+    hosted_fails(h, job, "News", "TablewardRun still names this run",
+        "Channels News/; Things News/kept");
     hosted_replace(h, "Channels", "News", "", back);
 }
 
@@ -192,7 +195,7 @@ HOSTED_TEST(a_pass_does_not_resume_once_the_tombstone_was_lost)
     lose_tombstone(
         h, "job", "\"Deleted\":false," OWNED_BY("job/r1"), MARK("job/r1"));
     hosted_rows(h, "Blogs News/a");
-    hosted_succeeds(h, "job", "News", "Blogs; Channels");
+    hosted_succeeds(h, "job", "News", "Blogs; Things; Channels");
 }
 
 HOSTED_TEST(the_settle_counts_again_once_the_tombstone_was_lost)

@@ -142,15 +142,6 @@ LOADING_TEST(of_several_stores_one_must_be_named)
                                                 rule */
 }
 
-LOADING_TEST(the_time_of_creation_is_a_property)
-{
-    assert_true(slice_is(
-        load(l, HEAD CHILDREN "  parent: " PARENT_WITH(DEAD ", created: Since"))
-            ->created,
-        "Since"));
-    assert_int_equal(load(l, HEAD CHILDREN PARENT)->created.len, 0);
-}
-
 /* ---- the tombstone ---- */
 
 TEST(what_is_wrong_in_a_tombstone_is_told)
@@ -331,17 +322,6 @@ LOADING_TEST(a_first_level_rule_may_read_the_parent)
     assert_true(loading_says(l,
         "reads property 'chanel' of the parent: did you mean the argument "
         "'channel'?"));
-}
-
-LOADING_TEST(a_rule_may_say_that_its_table_is_optional)
-{
-    const struct cascade *cascade = load(l,
-        HEAD PARENT "  children:\n"
-                    "    - {table: Blogs, partition_key: a, optional: true}\n"
-                    "    - {table: Posts, partition_key: a}\n");
-
-    assert_true(cascade->rules[0].optional);
-    assert_false(cascade->rules[1].optional);
 }
 
 LOADING_TEST(a_prefix_without_a_filter_is_warned_of)
