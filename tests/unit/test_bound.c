@@ -312,13 +312,3 @@ RUN_TEST(only_a_definition_with_added_rules_needs_nobody)
     }
     job.parts = NULL;
 }
-
-RUN_TEST(a_run_that_is_not_bound_accepts_everything)
-{
-    bound_offer(&run, &job, slice_of("." ONE));
-    bound_accept_definition(&run, &job);
-    assert_false(bound_accept(&run, &job));
-    assert_int_equal(run.definition.len, 0);
-    assert_false(bound_definition_changed(&run, &job));
-    expect_bound(&job, "." ONE, TW_OK);
-}

@@ -46,17 +46,6 @@ TEST(every_command_is_whole)
     }
 }
 
-TEST(a_command_is_found_by_its_name)
-{
-    const char *near = NULL;
-
-    assert_string_equal(command_named("worker", &near)->name, "worker");
-    assert_null(command_named("exprt", &near));
-    assert_string_equal(near, "export");
-    assert_null(command_named("Worker!", &near));
-    assert_null(command_named("", &near));
-}
-
 TEST(every_command_has_help)
 {
     static const char *const ways[][2] = {

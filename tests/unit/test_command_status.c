@@ -122,23 +122,16 @@ FIXTURE_TEST(a_lease_says_whether_its_worker_is_alive)
 
 /* The share is that of one round. A later round may end at once, so no
  * remaining time is shown. */
-FIXTURE_TEST(no_time_is_promised_after_the_first_round)
-{
-    make_running(100);
-    run.rounds = 1;
-    assert_run_says("time left      5 min\n");
-    run.rounds = 2;
-    assert_null(strstr(run_text(), "time left"));
-}
-
 FIXTURE_TEST(no_share_is_promised_after_the_first_round)
 {
-    run.state = LEDGER_RUNNING;
+    make_running(100);
     run.share = 0.999;
     run.rounds = 1;
     assert_run_says("share          99.9 %\n");
+    assert_run_says("time left");
     assert_table_says("  99 %  ");
     run.rounds = 2;
+    assert_null(strstr(run_text(), "time left"));
     assert_table_says("r1  running");
     assert_null(strstr(buf_text(&text), "%"));
 }
@@ -163,6 +156,9 @@ FIXTURE_TEST(a_throttled_run_says_so_in_the_table)
     run.error = slice_of("");
     run.state = LEDGER_SUCCEEDED;
     assert_table_says("  the parent did not exist\n");
+    assert_run_says("note           the parent did not exist\n");
+    run.error = slice_of("no such table");
+    assert_table_says("  no such table\n");
 }
 
 FIXTURE_TEST(what_is_not_known_is_left_out)
@@ -180,15 +176,6 @@ FIXTURE_TEST(what_is_not_known_is_left_out)
     assert_run_says("caught up to   2025");
     assert_run_says("parent found   no\n");
     assert_run_says("throttled      2\n");
-}
-
-FIXTURE_TEST(an_error_comes_before_a_note)
-{
-    run.note = slice_of("the parent did not exist");
-    assert_run_says("note           the parent did not exist\n");
-    assert_table_says("  the parent did not exist\n");
-    run.error = slice_of("no such table");
-    assert_table_says("  no such table\n");
 }
 
 FIXTURE_TEST(arguments_are_shown_as_they_are_typed)

@@ -411,6 +411,8 @@ VIRTUAL_BENCH_TEST(retry_keeps_checkpoint_and_time_of_request)
     assert_int_equal(run->epoch, 5);
     assert_int_equal(run->ending.len, 0);
     assert_true(run->poison_id.len > 0); /* shows that the run was retried */
+    assert_int_equal(run->definition.len, 0); /* it was not bound */
+    assert_false(retried.changed);
     assert_true(run->finished_ticks == 0);
     assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 1);
     workbench_consume(bench, BENCH_QUEUE,
@@ -589,55 +591,7 @@ VIRTUAL_BENCH_TEST(a_retried_message_is_still_the_same_request)
     mem_free(expected);
 }
 
-VIRTUAL_BENCH_TEST(a_poisoned_message_that_comes_again_only_goes)
-{
-    struct lease_message message;
-    struct messages taken;
-
-    messages_init(&taken);
-    workbench_put(bench, BENCH_QUEUE, "not json");
-    message = workbench_receive(bench, BENCH_QUEUE, &taken);
-    for (int i = 0; i < 2; i++)
-        assert_ok(poison_message(bench->store, LEDGER_UNREADABLE,
-            &bench->queues[0], &message, 60, "not JSON", &err));
-    assert_int_equal(copies(bench), 1);
-    messages_done(&taken);
-}
-
 /* ---- responses of the store to a command ---- */
-
-VIRTUAL_BENCH_TEST(where_no_ledger_can_be_made_nothing_is_enqueued)
-{
-    workbench_meets(bench, BENCH_BATCH, ALWAYS, BENCH_GONE);
-    workbench_meets(bench, BENCH_CREATE, ALWAYS, BENCH_REFUSE);
-    expect_said(enqueue(bench), TW_REFUSED, "the key is wrong");
-    assert_int_equal(bench->calls[BENCH_PUT], 0);
-}
-
-VIRTUAL_BENCH_TEST(a_queue_that_cannot_be_made_is_said)
-{
-    workbench_meets(bench, BENCH_CREATE, ALWAYS, BENCH_REFUSE);
-    expect_said(enqueue(bench), TW_REFUSED, "the key is wrong");
-    assert_int_equal(bench->calls[BENCH_PUT], 1);
-}
-
-/* If the outcome of creating a queue is unknown, it is created again. */
-VIRTUAL_BENCH_TEST(a_queue_whose_making_had_no_answer_is_made_again)
-{
-    static const struct {
-        const char *queue;
-        enum bench_fault fault;
-    } CASES[] = {{"first", BENCH_LOSE_REQUEST}, {"second", BENCH_LOSE_ANSWER}};
-
-    for (size_t i = 0; TEST_EACH(i, CASES); i++) {
-        struct control_enqueue order = what(bench, 0, football, NULL);
-
-        bench->queues[0].name = CASES[i].queue;
-        workbench_meets(bench, BENCH_CREATE, 1, 1, CASES[i].fault);
-        assert_ok(place(bench, &order));
-        assert_int_equal(workbench_count(bench, CASES[i].queue), 1);
-    }
-}
 
 /* The command used to fail and to leave the run in the ledger, so that a worker
  * executed it. */
@@ -896,13 +850,6 @@ VIRTUAL_BENCH_TEST(a_copy_whose_receipt_is_not_known_stays)
     assert_ok(retry(bench));
     assert_int_equal(bench->calls[BENCH_DELETE], 0);
     expect_left(bench, "queued", 1);
-}
-
-VIRTUAL_BENCH_TEST(what_is_not_poisoned_is_not_dropped)
-{
-    assert_int_equal(drop(bench), TW_NOT_FOUND);
-    assert_ok(enqueue(bench));
-    expect_said(drop(bench), TW_CONFLICT, "run delete-channel/r1 is queued");
 }
 
 VIRTUAL_BENCH_TEST(an_unreadable_message_without_its_copy_is_left_as_it_is)
@@ -1419,15 +1366,6 @@ VIRTUAL_BENCH_TEST(where_no_queue_serves_it_it_stays_paused)
     expect_left(bench, "paused", 0);
 }
 
-VIRTUAL_BENCH_TEST(a_pause_that_was_not_seen_yet_is_taken_back)
-{
-    leave_running(bench);
-    assert_ok(pause_run(bench));
-    assert_ok(resume(bench));
-    expect_control(bench, "");
-    assert_int_equal(messages(bench), 0);
-}
-
 /* The owner was killed before it read the request to pause. The next owner
  * would obey it, but `resume` came later and removes it. */
 VIRTUAL_BENCH_TEST(a_pause_that_a_dead_owner_never_saw_is_taken_back)
@@ -1596,13 +1534,6 @@ VIRTUAL_BENCH_TEST(retry_accepts_nothing_if_a_variable_is_not_set)
     (void)expect_bound(bench, LEDGER_QUEUED, HASH);
 }
 
-VIRTUAL_BENCH_TEST(a_run_that_waits_for_anything_else_is_not_resumed)
-{
-    leave_run(bench, LEDGER_WAITING, LEDGER_WAITS_FOR_TURN, false);
-    assert_int_equal(resume(bench), TW_CONFLICT);
-    expect_left(bench, "waiting", 0);
-}
-
 VIRTUAL_BENCH_TEST(finish_wakes_a_run_between_its_rounds)
 {
     struct ledger_run *run;
@@ -1694,25 +1625,20 @@ VIRTUAL_BENCH_TEST(finish_wakes_a_run_of_a_renamed_queue)
     assert_int_equal(workbench_count(bench, BENCH_BOUND), 1);
 }
 
-VIRTUAL_BENCH_TEST(a_run_that_is_being_cancelled_is_not_finished)
-{
-    leave_running(bench);
-    assert_ok(cancel(bench));
-    expect_named(finish(bench, false), TW_CONFLICT, "is being cancelled");
-}
-
 VIRTUAL_BENCH_TEST(finish_of_a_running_one_is_a_request)
 {
     leave_running(bench);
     assert_ok(finish(bench, false));
     expect_left(bench, "running", 0);
     assert_ok(cancel(bench));
+    expect_named(finish(bench, false), TW_CONFLICT, "is being cancelled");
 }
 
 VIRTUAL_BENCH_TEST(what_is_not_there_is_not_found)
 {
     assert_int_equal(resume(bench), TW_NOT_FOUND);
     assert_false(resumed.unserved);
+    assert_int_equal(drop(bench), TW_NOT_FOUND);
     leave_run(bench, LEDGER_RUNNING, "", false);
     assert_ok(cancel(bench));
     assert_int_equal(finish(bench, false), TW_CONFLICT);
@@ -1746,6 +1672,18 @@ static const struct meeting {
 } MEETINGS[] = {
     {"a ledger that is missing is made", NULL, enqueue,
         {{BENCH_BATCH, 1, 1, BENCH_GONE}}, TW_OK, NULL, "queued", 1, 0},
+    {"where no ledger can be made nothing is enqueued", NULL, enqueue,
+        {{BENCH_BATCH, ALWAYS, BENCH_GONE},
+            {BENCH_CREATE, ALWAYS, BENCH_REFUSE}},
+        TW_REFUSED, "the key is wrong", "none", 0, 0},
+    {"a queue that cannot be made is said", NULL, enqueue,
+        {{BENCH_CREATE, ALWAYS, BENCH_REFUSE}}, TW_REFUSED, "the key is wrong",
+        "none", 0, 0},
+    {"a queue whose making was lost is made again", NULL, enqueue,
+        {{BENCH_CREATE, 1, 1, BENCH_LOSE_REQUEST}}, TW_OK, NULL, "queued", 1,
+        0},
+    {"a queue whose making had no answer is made again", NULL, enqueue,
+        {{BENCH_CREATE, 1, 1, BENCH_LOSE_ANSWER}}, TW_OK, NULL, "queued", 1, 0},
     {"an entity that was stored without an answer gets a message", NULL,
         enqueue, {{BENCH_BATCH, 1, 1, BENCH_LOSE_ANSWER}}, TW_OK, NULL,
         "queued", 1, 0},
