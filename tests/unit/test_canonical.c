@@ -111,13 +111,3 @@ SCRATCH_TEST(a_text_has_as_few_escapes_as_may_be)
             arena_format(&scratch, "\"X\":\"%s\"", TEXTS[i].from).at,
             arena_format(&scratch, "\"X\":\"%s\"", TEXTS[i].to).at);
 }
-
-SCRATCH_TEST(an_entity_without_properties_is_one_too)
-{
-    struct entity read = scratch_entity(
-                      "{\"PartitionKey\":\"p\",\"RowKey\":\"\"}"),
-                  ret;
-
-    canonical_entity(&read, &scratch, &ret);
-    scratch_assert_written(&ret, "{\"PartitionKey\":\"p\",\"RowKey\":\"\"}");
-}

@@ -139,20 +139,6 @@ STORE_TEST(missing_table_is_not_found)
     check(f, TW_NOT_FOUND, fixture_send(f, two, 2));
 }
 
-STORE_TEST(missing_entity_is_not_found)
-{
-    check(f, TW_NOT_FOUND, get_entity(f, "p", "r"));
-    assert_int_equal(f->page.count, 0);
-    assert_true(f->exchange.date_ticks > 0);
-}
-
-STORE_TEST(empty_table_has_an_empty_end)
-{
-    check_all(f, "");
-    assert_int_equal(f->page.count, 0);
-    assert_false(f->page.next.more);
-}
-
 /* ---- values ---- */
 
 #define TYPED(type, value) "\"V@odata.type\":\"Edm." type "\",\"V\":" value
@@ -193,20 +179,6 @@ static void check_same(
         }
     }
     assert_int_equal(sent->property_count, got->property_count);
-}
-
-STORE_TEST(every_type_comes_back_as_it_went)
-{
-    for (size_t i = 0; i < VALUE_COUNT; i++) {
-        const char *row_key = arena_format(&f->arena, "%zu", i).at;
-        struct operation insert = fixture_operation(
-            f, OPERATION_INSERT, "types", row_key, NULL, VALUES[i]);
-
-        if (is_left_out(f, VALUES[i]))
-            continue;
-        check(f, TW_OK, fixture_send(f, &insert, 1));
-        check_same(f, &insert.entity, fixture_get(f, "types", row_key));
-    }
 }
 
 /* Each value is read by a scan and written back with the ETag that was read. */
@@ -320,6 +292,8 @@ static void insert_rewrite_and_delete(
     turn_into_deletes(f, &delete, 1);
     check(f, TW_OK, fixture_send(f, &delete, 1));
     check(f, TW_NOT_FOUND, get_entity(f, partition_key, row_key));
+    assert_int_equal(f->page.count, 0);
+    assert_true(f->exchange.date_ticks > 0);
 }
 
 STORE_TEST(odd_keys_are_keys_like_others)
@@ -327,19 +301,6 @@ STORE_TEST(odd_keys_are_keys_like_others)
     for (size_t i = 0; i < ODD_KEY_COUNT; i++)
         insert_rewrite_and_delete(
             f, ODD_KEYS[i], ODD_KEYS[ODD_KEY_COUNT - 1 - i]);
-}
-
-STORE_TEST(odd_keys_share_a_batch)
-{
-    struct operation operations[ODD_KEY_COUNT];
-
-    for (size_t i = 0; i < ODD_KEY_COUNT; i++)
-        operations[i] =
-            insert_of(f, "O'Brien & Sons 100% \xf0\x9f\x98\x80", ODD_KEYS[i]);
-    check(f, TW_OK, fixture_send(f, operations, ODD_KEY_COUNT));
-    turn_into_deletes(f, operations, ODD_KEY_COUNT);
-    check(f, TW_OK, fixture_send(f, operations, ODD_KEY_COUNT));
-    check_all(f, "");
 }
 
 STORE_TEST(empty_keys_are_keys)
@@ -422,18 +383,6 @@ STORE_TEST(ranges_bound_both_keys)
         request.top = 1;
         check_keys(f, request, RANGES[i].expected);
     }
-}
-
-STORE_TEST(prefixes_find_what_begins_with_them)
-{
-    struct scan_request request = {0};
-
-    fill_for_ranges(f);
-    request.partition_key = key_range_prefix(slice_of("a_"), &f->arena);
-    check_keys(f, request, "a_/1 a_b/2");
-    request.partition_key = key_range_exact(slice_of("b"));
-    request.row_key = key_range_prefix(slice_of("10"), &f->arena);
-    check_keys(f, request, "b/10 b/100");
 }
 
 STORE_TEST(prefixes_may_end_anywhere)
@@ -603,22 +552,6 @@ STORE_TEST(filter_may_read_what_is_not_selected)
     check_keys(f, request, "p/2");
     check(f, TW_OK, fixture_scan(f, request));
     check_text(fixture_json(f, &f->page.entities[0]), slice_of("{\"A\":1}"));
-}
-
-STORE_TEST(continuation_leads_to_the_end)
-{
-    static const unsigned tops[] = {1, 2, 3, 7, 11, 12, 23, 24, 25, 1000};
-    const char *all;
-
-    fixture_fill(f, "a", 11);
-    fixture_fill(f, "b", 1);
-    fixture_fill(f, "c'\xc3\xa4 %+&", 12);
-    all = fixture_all(f);
-    for (size_t i = 0; TEST_EACH(i, tops); i++) {
-        struct scan_request request = {.top = tops[i]};
-
-        check_keys(f, request, all);
-    }
 }
 
 STORE_TEST(continuation_keeps_filter_and_select)
@@ -802,15 +735,6 @@ STORE_TEST(merge_of_nothing_gives_a_new_etag)
     check_json(f, "p", "r", "{\"A\":1}");
 }
 
-STORE_TEST(replace_removes_the_others)
-{
-    const char *etag = fixture_insert(f, "p", "r", "\"A\":1,\"B\":2");
-
-    check(f, TW_OK,
-        fixture_change(f, OPERATION_REPLACE, "p", "r", etag, "\"B\":3"));
-    check_json(f, "p", "r", "{\"B\":3}");
-}
-
 STORE_TEST(etag_does_not_come_back)
 {
     const char *first = fixture_insert(f, "p", "r", "\"A\":1");
@@ -955,13 +879,6 @@ STORE_TEST(missing_queue_is_not_found)
     check(f, TW_NOT_FOUND, renew(f, &held, 30));
 }
 
-STORE_TEST(empty_queue_gives_nothing)
-{
-    assert_int_equal(get(f, 32, 30), 0);
-    assert_int_equal(peek(f), 0);
-    assert_int_equal(count_of(f), 0);
-}
-
 STORE_TEST(got_message_is_hidden_until_deleted)
 {
     int64_t now_ticks = platform_wall_ticks();
@@ -998,6 +915,8 @@ STORE_TEST(texts_come_back_exactly)
         put(f, texts[i], 0);
         assert_int_equal(peek(f), 1);
         check_text(f->messages.list[0].text, slice_of(texts[i]));
+        assert_int_equal(f->messages.list[0].pop_receipt.len, 0);
+        assert_int_equal(f->messages.list[0].dequeue_count, 0);
         assert_int_equal(get(f, 1, 300), 1);
         check_text(f->messages.list[0].text, slice_of(texts[i]));
         held = hold(f, 0);
@@ -1082,19 +1001,6 @@ STORE_TEST(receipt_is_good_until_the_next_get)
     check_text(second.id, first.id);
     check(f, TW_CONFLICT, delete_held(f, &first));
     check(f, TW_OK, delete_held(f, &second));
-}
-
-STORE_TEST(peek_hides_nothing)
-{
-    put(f, "x", 0);
-    for (int i = 0; i < 3; i++) {
-        assert_int_equal(peek(f), 1);
-        check_text(f->messages.list[0].text, slice_of("x"));
-        assert_int_equal(f->messages.list[0].pop_receipt.len, 0);
-        assert_int_equal(f->messages.list[0].dequeue_count, 0);
-    }
-    assert_int_equal(get(f, 1, 30), 1);
-    assert_int_equal(f->messages.list[0].dequeue_count, 1);
 }
 
 STORE_TEST(get_takes_up_to_32)
