@@ -194,6 +194,9 @@ BENCH_TEST(bad_messages_are_poisoned_and_the_worker_goes_on)
     } cases[] = {
         {"", "-", "empty"}, {"not json", "-", "neither"},
         {"{\"job\":\"no-such\"}", "-", "unknown job"},
+        /* No run can have such a job name, so the worker does not read the
+         * ledger. */
+        {"{\"job\":\"gone/job\",\"id\":\"r1\"}", "-", "unknown job"},
         {"{\"job\":\"delete-channel\"}", JOB, "missing argument"},
         {"{\"job\":\"delete-channel\",\"args\":{\"channel\":\"a/b\"}}", JOB,
             "must not contain"},
@@ -332,18 +335,6 @@ static bool one_running(struct workbench *bench)
     return running(bench) == 1;
 }
 
-BENCH_TEST(as_many_runs_at_once_as_there_are_slots)
-{
-    bench->script = waits_for_gate;
-    put_numbers(bench, 3);
-    start_drain(bench);
-    workbench_wait(bench, two_running);
-    workbench_open_gate(bench);
-    finish();
-    assert_int_equal(bench->together, 2);
-    assert_int_equal(service.result.succeeded, 3);
-}
-
 /* ---- pause and resume ---- */
 
 /* Resumes run r1 after five minutes; fails unless it succeeds within 10 s. */
@@ -472,18 +463,6 @@ VIRTUAL_BENCH_TEST(a_run_in_a_long_queue_is_no_orphan)
 static void set_down(struct workbench *bench, bool down)
 {
     workbench_locked(bench, bench->down = down);
-}
-
-VIRTUAL_BENCH_TEST(an_outage_at_the_start_is_sat_out)
-{
-    workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
-    set_down(bench, true);
-    start_drain(bench);
-    virtual_sleep(120000);
-    set_down(bench, false);
-    finish();
-    assert_ok(service.outcome);
-    expect_state(bench, "r1", "succeeded");
 }
 
 BENCH_SCRIPT(archive_is_full_once)
@@ -1049,16 +1028,6 @@ VIRTUAL_BENCH_TEST(ten_minutes_of_outage_are_probed_at_most_once_a_second)
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
 }
 
-VIRTUAL_BENCH_TEST(queues_that_cannot_be_made_yet_are_made_later)
-{
-    workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
-    workbench_meets(bench, BENCH_CREATE, 2, 2, BENCH_FAIL); /* queue `work` */
-    workbench_meets(bench, BENCH_CREATE, 4, 4, BENCH_FAIL); /* poison queue */
-    serve_until(bench, first_succeeded);
-    /* 5 requests, and one more for each that failed. */
-    assert_int_equal(bench->calls[BENCH_CREATE], 7);
-}
-
 /* The queue was deleted a moment ago, so it cannot be created yet. The worker
  * once waited for it before it served other queues. */
 VIRTUAL_BENCH_TEST(a_queue_that_is_being_deleted_delays_no_other)
@@ -1263,30 +1232,6 @@ VIRTUAL_BENCH_TEST(a_configuration_that_cannot_be_used_leaves_the_old_one)
     }
 }
 
-VIRTUAL_BENCH_TEST(other_slots_requests_and_ceilings_need_no_restart)
-{
-    for (unsigned i = 0; i < 3; i++) {
-        struct setup *setup = prepare(bench);
-
-        setup->slots += i == 0;
-        setup->requests += i == 1;
-        setup->max_entities_per_second += i == 2;
-        start_and_reload(bench, NULL);
-        virtual_sleep(5000);
-        assert_int_equal(atomic_load(&accepted_reloads), 1);
-        stop();
-    }
-}
-
-VIRTUAL_BENCH_TEST(without_anything_to_read_a_reload_is_nothing)
-{
-    start(bench);
-    consumer_reload(service.consumer);
-    workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
-    workbench_wait(bench, first_succeeded);
-    stop();
-}
-
 /* A drain ends soon, even if an idle worker polls every ten minutes. */
 VIRTUAL_BENCH_TEST(a_drain_does_not_wait_for_long_polls)
 {
@@ -1438,18 +1383,6 @@ VIRTUAL_BENCH_TEST(
     }
 }
 
-VIRTUAL_BENCH_TEST(a_message_of_another_job_without_a_run_is_an_argument)
-{
-    const char *id = workbench_put(bench, BENCH_QUEUE, MESSAGE("nowhere"));
-    struct job both[2];
-
-    bind_to_another_job(bench, both);
-    drain(bench);
-    assert_string_equal(
-        workbench_state(bench, "archive-user", id), "succeeded");
-    expect_state(bench, "nowhere", "none");
-}
-
 /* ---- a job that is no longer in the configuration ---- */
 
 static void leave_run_of_gone_job(
@@ -1572,13 +1505,6 @@ VIRTUAL_BENCH_TEST(a_message_for_what_is_no_run_is_poisoned)
 {
     write_run_of_gone_job(bench, 1, NULL);
     workbench_put(bench, BENCH_QUEUE, GONE_JOB_MESSAGE);
-    goes_on(bench, 0, 1);
-}
-
-/* No run can have such a job name, so the worker does not read the ledger. */
-VIRTUAL_BENCH_TEST(a_message_of_a_job_that_no_ledger_can_name_is_poisoned)
-{
-    workbench_put(bench, BENCH_QUEUE, "{\"job\":\"gone/job\",\"id\":\"r1\"}");
     goes_on(bench, 0, 1);
 }
 
