@@ -175,7 +175,9 @@ HOSTED_TEST(the_first_settle_pass_of_two_is_not_the_last)
 
 /* Makes the run fail before it deletes anything, because its parent has the
  * properties `lost`, without the tombstone; then the parent gets the properties
- * `back`. */
+ * `back`. An upgrade of the parents' table may rename a property of the
+ * tombstone, or an application may change it: the run used to succeed, with the
+ * note that the parent had been created again. */
 static void lose_tombstone(
     struct hosted *h, const char *job, const char *lost, const char *back)
 {
