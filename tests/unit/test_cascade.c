@@ -10,7 +10,6 @@
 #include "tests/support/cascade_job.h"
 #include "worker/base/log.h"
 #include "worker/base/mem.h"
-#include "worker/base/text.h"
 
 static const char FLAT[] =
     CASCADE_JOB("flat", "settle: 0s", RULE("Blogs", BY_CHANNEL));

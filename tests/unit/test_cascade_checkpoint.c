@@ -55,6 +55,10 @@ TEST(is_read_as_it_was_written)
     mem_free(text);
 }
 
+/* Three levels of a path. A path may have eight of them. */
+#define LEVEL "{\"rule\":0,\"found\":true}"
+#define LEVELS LEVEL "," LEVEL "," LEVEL
+
 TEST(what_is_not_ours_starts_over)
 {
     static const struct {
@@ -69,7 +73,7 @@ TEST(what_is_not_ours_starts_over)
         {"{\"version\":1,\"path\":[{\"rule\":0}]}", 0},
         {"{\"version\":1,\"path\":[{\"rule\":0,\"found\":1}]}", 0},
         {"{\"version\":1,\"path\":[{\"rule\":-1,\"found\":true}]}", 0},
-        {"{\"version\":1,\"path\":[1,2,3,4,5,6,7,8,9]}", 0},
+        {"{\"version\":1,\"path\":[" LEVELS "," LEVELS "," LEVELS "]}", 0},
         {"{\"version\":1,\"found\":1,\"crashed\":1,\"values\":\"XY\"}", 0},
         /* With the settle time added, the time was beyond the year 9999. That
          * once crashed the worker that had to write the time, and then each
