@@ -254,6 +254,10 @@ RUN_TEST(an_index_row_names_its_run)
         {LEDGER_POISONED, LEDGER_INDEX_FAILED, "!failed!r1"},
         {LEDGER_SUCCEEDED, LEDGER_INDEX_ENDED, "!ended!2026-11-22!r1"},
         {LEDGER_CANCELLED, LEDGER_INDEX_ENDED, "!ended!2026-11-22!r1"},
+        /* A run whose state is of a newer version, or cannot be read, counts as
+         * open. */
+        {LEDGER_NEWER, LEDGER_INDEX_OPEN, "!open!r1"},
+        {LEDGER_DAMAGED, LEDGER_INDEX_OPEN, "!open!r1"},
     };
     static const char *const of_none[] = {
         "!closed", "!open!", "!ended!2026-11-22!", "r1"};

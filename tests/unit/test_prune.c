@@ -258,6 +258,9 @@ FIXTURE_TEST(a_run_that_changes_meanwhile_stays)
 
 FIXTURE_TEST(without_a_ledger_there_is_nothing_to_prune)
 {
+    struct err err;
+
+    assert_int_equal(prune_step(&prune, &err), WALK_DONE); /* without a pass */
     assert_int_equal(pass(bench), WALK_DONE);
 }
 
@@ -363,13 +366,6 @@ FIXTURE_TEST(an_outcome_that_others_decide_is_left_to_the_next_pass)
     expect(bench, "a", "none");
 }
 
-FIXTURE_TEST(without_a_pass_there_is_no_step)
-{
-    struct err err;
-
-    assert_int_equal(prune_step(&prune, &err), WALK_DONE);
-}
-
 /* ---- ledger index rows ---- */
 
 FIXTURE_TEST(an_index_row_may_lack_what_it_tells)
@@ -394,30 +390,4 @@ FIXTURE_TEST(an_index_row_may_lack_what_it_tells)
     assert_int_equal(row.requested_ticks, 0);
     assert_true(slice_is(row.queue, "q"));
     arena_done(&arena);
-}
-
-/* A run counts as open if its state is of a newer version or cannot be read. */
-FIXTURE_TEST(a_run_of_a_newer_state_is_open)
-{
-    assert_int_equal(ledger_index_of(LEDGER_NEWER), LEDGER_INDEX_OPEN);
-    assert_int_equal(ledger_index_of(LEDGER_DAMAGED), LEDGER_INDEX_OPEN);
-}
-
-FIXTURE_TEST(a_list_can_be_read_by_the_beginning_of_ids)
-{
-    const struct ledger_index_scan scan = {.job = slice_of(JOB),
-        .index = LEDGER_INDEX_OPEN,
-        .id_prefix = slice_of("ab")};
-    struct exchange exchange = {0};
-    struct page page;
-
-    store(bench, "ab1", LEDGER_PAUSED, NULL);
-    store(bench, "ab2", LEDGER_QUEUED, NULL);
-    store(bench, "ac", LEDGER_QUEUED, NULL);
-    store(bench, "ab3", LEDGER_FAILED, LONG_AGO);
-    page_init(&page);
-    assert_ok(ledger_scan_index(
-        bench->store, &exchange, &scan, (struct continuation){0}, &page));
-    assert_int_equal(page.count, 2);
-    page_done(&page);
 }

@@ -369,6 +369,8 @@ FIXTURE_TEST(another_epoch_closes_the_deadline)
     workbench_wait(bench, overtaken);
     assert_false(is_open());
     assert_int_equal(enter_parent("{}"), TW_STOPPED);
+    assert_string_equal(
+        last_err.text, "the phase 'parent' could not be written to the ledger");
     assert_int_equal(let_go(), LEASE_LOST);
 }
 
@@ -382,20 +384,6 @@ FIXTURE_TEST(a_changed_etag_of_ours_is_an_echo)
 static bool cancelled(struct workbench *bench)
 {
     return renewal_asked(held.renewal) == LEASE_ASKED_CANCEL;
-}
-
-FIXTURE_TEST(a_cancelled_run_is_told_within_a_renewal)
-{
-    hold(bench, true);
-    cancel(bench);
-    workbench_wait(bench, cancelled);
-    /* The lease is kept, so that requests in flight can complete. */
-    assert_true(is_open());
-    assert_int_equal(let_go(), LEASE_VALID);
-    assert_ok(ledger_move(&held.lease.run, LEDGER_QUEUED, &last_err));
-    assert_int_equal(lease_release(&held.lease, &last_err), LEASE_VALID);
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "cancelled");
-    assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 0);
 }
 
 /* Replaces standard error by a full pipe. *ret_was: the former standard error.
@@ -507,19 +495,6 @@ HELD_TEST(a_phase_that_cannot_be_stored_says_why)
     assert_false(is_open());
 }
 
-HELD_TEST(a_phase_after_being_overtaken_has_no_other_reason)
-{
-    workbench_meets(bench, BENCH_BATCH, 1, UINT_MAX, BENCH_FAIL);
-    stays_open(40);
-    virtual_sleep(80000);
-    assert_false(is_open());
-    assert_int_equal(renewal_status(held.renewal), LEASE_LOST);
-    assert_int_equal(enter_parent("{}"), TW_STOPPED);
-    assert_string_equal(
-        last_err.text, "the phase 'parent' could not be written to the ledger");
-    assert_int_equal(let_go(), LEASE_LOST);
-}
-
 /* The ledger refuses the ETag of the run, and cannot be read at once. */
 HELD_TEST(an_echo_that_cannot_be_read_at_once_is_read_later)
 {
@@ -604,23 +579,16 @@ HELD_TEST(the_first_ten_that_failed_are_kept)
     expect_failed("one\ntwo\nthree");
 }
 
-/* Once the list is dropped, it takes the next ten entities that fail. */
-HELD_TEST(after_those_that_failed_are_dropped_ten_are_kept_again)
-{
-    renewal_failed(held.renewal, "before");
-    renewal_forget_failed(held.renewal);
-    fail_twelve();
-    expect_failed(FIRST_TEN);
-}
-
-/* The ledger has the list of an earlier attempt. */
+/* The ledger has the list of an earlier attempt. Once the list is dropped, it
+ * takes the next ten entities that fail. */
 HELD_TEST(what_failed_in_an_earlier_attempt_is_dropped_too)
 {
     assert_int_equal(let_go(), LEASE_VALID);
     keep_again_after("one\ntwo");
+    renewal_failed(held.renewal, "before");
     renewal_forget_failed(held.renewal);
-    renewal_failed(held.renewal, "three");
-    expect_failed("three");
+    fail_twelve();
+    expect_failed(FIRST_TEN);
 }
 
 /* After a slow response the interval of renewals is shorter, but only for a

@@ -43,13 +43,3 @@ TEST(stopped_after_the_deadline_is_overtaken)
     assert_int_equal(run_end_of(&run, TW_STOPPED), RUN_LEASE_LOST);
     assert_int_equal(run_end_of(&run, TW_BUSY), RUN_OUTAGE);
 }
-
-TEST(lines_are_about_the_run_that_its_host_names)
-{
-    const struct log_run log = {.object = "run purge/7f3a"};
-    struct run run = {.job = "purge"};
-
-    assert_null(run_log(&run)->object);
-    run.log = &log;
-    assert_ptr_equal(run_log(&run), &log);
-}

@@ -118,11 +118,6 @@ static void other_crashes(struct fixture *f)
     other_dies(f);
 }
 
-static void other_ends(struct fixture *f)
-{
-    lease_done(&f->other.lease);
-}
-
 /* ---- acquiring ---- */
 
 /* A process with this lock file (NULL: without one) tries to acquire the lease
@@ -162,32 +157,6 @@ FIXTURE_TEST(the_lease_of_a_dead_owner_is_no_obstacle)
     assert_int_equal(f->lease.run.epoch, 2);
     /* Rule A4: requests of the dead process may still arrive. */
     assert_true(f->lease.previous_owner_crashed);
-}
-
-FIXTURE_TEST(a_live_owner_s_lease_is_waited_for)
-{
-    other_claims(f, "r1");
-    virtual_sleep((TIMEOUT_S - 1) * 1000);
-    expect_held(f);
-    virtual_sleep(10000);
-    expect_taken(f);
-    other_ends(f);
-}
-
-/* A process without a lock file, or with one in another folder, cannot know
- * that the other process has died. */
-FIXTURE_TEST(without_a_lock_file_the_lease_is_waited_for)
-{
-    struct lock_file *elsewhere;
-    char folder[] = "elsewhere.XXXXXX";
-
-    assert_non_null(mkdtemp(folder));
-    elsewhere = lock_file_open(folder, 60000);
-    other_crashes(f);
-    expect_take(f, NULL, LEASE_HELD);
-    expect_take(f, elsewhere, LEASE_HELD);
-    lease_done(&f->lease);
-    lock_file_close(elsewhere);
 }
 
 /* A process died. Then a process without a lock file, for example of an older
@@ -531,16 +500,6 @@ FIXTURE_TEST(every_run_of_the_dead_is_taken_in_turn)
     assert_int_equal(worker.result.succeeded, 5);
 }
 
-/* The other process makes no request for most of its lease, but still has its
- * lock file, and so keeps its run. */
-FIXTURE_TEST(a_process_that_lives_keeps_its_runs)
-{
-    other_claims(f, "r1");
-    work(f, (TIMEOUT_S - 5) * 1000);
-    assert_int_equal(f->bench.attempts, 0);
-    other_ends(f);
-}
-
 /* Only another worker serves the queue of the run. */
 FIXTURE_TEST(runs_of_other_queues_are_left_to_others)
 {
@@ -619,16 +578,6 @@ static struct single_result run_single(struct fixture *f)
     assert_ok(single_run(single, &result, &f->err));
     single_free(single);
     return result;
-}
-
-FIXTURE_TEST(a_run_that_was_killed_continues_at_once_by_its_id)
-{
-    int64_t began_ms = platform_boot_ms();
-
-    other_crashes(f);
-    assert_int_equal(run_single(f).state, LEDGER_SUCCEEDED);
-    assert_true(platform_boot_ms() - began_ms < 1000);
-    assert_int_equal(f->bench.attempts, 1);
 }
 
 static unsigned named;
