@@ -20,10 +20,9 @@ struct request {
 };
 
 struct play {
-    double limit;   /* entities/s; 0: none */
-    double burst;   /* number of entities that the service serves at once */
-    double chance;  /* share of requests that the service refuses at random */
-    bool unlimited; /* the worker ignores refusals */
+    double limit;  /* entities/s; 0: none */
+    double burst;  /* number of entities that the service serves at once */
+    double chance; /* share of requests that the service refuses at random */
     double tokens;
     uint64_t random;
 
@@ -78,7 +77,7 @@ static void answer(struct play *play, struct request *request)
                          .now_ms = play->now_ms,
                          .expected = request->entities,
                          .entities = request->entities,
-                         .refused = !served && !play->unlimited,
+                         .refused = !served,
                          .served = served});
     request->answered_ms = 0;
     if (!served) {
@@ -203,28 +202,6 @@ TEST(a_limit_is_found_and_used)
     }
 }
 
-/* The service responds 503 at random, whatever the rate of requests is. */
-TEST(chance_is_no_limit)
-{
-    static const double chances[] = {0.02, 0.05, 0.1};
-
-    for (size_t i = 0; TEST_EACH(i, chances); i++) {
-        double limited = 0, unlimited = 0;
-
-        for (uint64_t seed = 1; seed <= 16; seed++) {
-            struct play play = begin_play(0, chances[i], seed);
-            struct play other = begin_play(0, chances[i], seed + 100);
-
-            other.unlimited = true;
-            limited += deleted_in(&play, 20);
-            unlimited += deleted_in(&other, 20);
-        }
-        print_message("%g refused by chance: %.0f %%\n", chances[i],
-            100 * limited / unlimited);
-        assert_true(limited > (chances[i] < 0.05 ? 0.6 : 0.8) * unlimited);
-    }
-}
-
 TEST(a_limit_beside_chance_is_not_lost)
 {
     double used = 0;
@@ -300,23 +277,6 @@ static struct rate new_rate(void)
 
     rate_init(&rate);
     return rate;
-}
-
-TEST(begins_with_a_few_requests_at_once)
-{
-    struct rate rate = new_rate();
-
-    for (int i = 0; i < 4; i++) {
-        assert_true(rate_free_ms(&rate, 1000) == 1000);
-        rate_send(&rate, 1000, 100);
-    }
-    assert_true(rate_free_ms(&rate, 1000) == INT64_MAX);
-    answered(&rate, 1000, 1010, 100, 100, SERVED);
-    assert_true(rate_free_ms(&rate, 1010) == 1010);
-    rate_send(&rate, 1010, 100);
-    assert_true(rate_free_ms(&rate, 1010) == 1010);
-    rate_send(&rate, 1010, 100);
-    assert_true(rate_free_ms(&rate, 1010) == INT64_MAX);
 }
 
 /* Returns a rate that has been limited to 1,000 entities a second for 10 s. */

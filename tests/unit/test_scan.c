@@ -118,26 +118,10 @@ TEST_FIXTURE(scene, struct scene, scene_init, scene_done)
 #define SCENE_TEST(name)                                                       \
     TEST_WITH(name, scene_set_up, scene_tear_down, struct scene *scene)
 
-SCENE_TEST(brings_every_entity_once)
-{
-    fill(scene, "A", 1500);
-    fill(scene, "B", 1001);
-    expect_gathered(scene, 2501, "A/000000", "B/001000");
-    assert_int_equal(scene->got.pages, 3);
-    assert_int_equal(scene->faulty.calls[CALL_SCAN], 3);
-}
-
 SCENE_TEST(an_empty_table_is_one_look)
 {
     expect_gathered(scene, 0, NULL, NULL);
     assert_int_equal(scene->faulty.calls[CALL_SCAN], 1);
-}
-
-SCENE_TEST(a_missing_table_is_said)
-{
-    scene->spec.table = "Nowhere";
-    assert_int_equal(gather(scene), TW_NOT_FOUND);
-    assert_non_null(strstr(scene->got.err.text, "Nowhere"));
 }
 
 SCENE_TEST(goes_on_after_a_key)
@@ -265,20 +249,6 @@ TEST(a_page_that_came_again_is_not_taken)
     }
 }
 
-FAULTY_CHOICE(often_busy)
-{
-    return n % 3 == 0   ? FAULT_BUSY
-           : n % 3 == 1 ? FAULT_LOSE_ANSWER
-                        : FAULT_NONE;
-}
-
-SCENE_TEST(faults_lose_and_double_nothing)
-{
-    scene->faulty.choose = often_busy;
-    fill(scene, "A", 3000);
-    expect_gathered(scene, 3000, NULL, NULL);
-}
-
 SCENE_TEST(pages_shrink_until_they_come_and_grow_again)
 {
     scene->faulty.top_max = 20;
@@ -319,21 +289,6 @@ SCENE_TEST(an_entity_too_large_alone_names_its_table)
     scene->faulty.refuse_scans = true;
     assert_int_equal(gather(scene), TW_TOO_LARGE);
     assert_non_null(strstr(scene->got.err.text, "Blogs"));
-}
-
-SCENE_TEST(a_page_under_way_is_given_up_at_close)
-{
-    const struct page *page = NULL;
-    struct scan *scan;
-    struct err err;
-
-    fill(scene, "A", 2500);
-    scan_close(scan_open(scene->client, &scene->spec));
-    scan = scan_open(scene->client, &scene->spec);
-    assert_ok(scan_next(scan, &page, &err));
-    assert_int_equal(page->count, 1000);
-    scan_close(scan);
-    scan_close(NULL);
 }
 
 /* A service that sends the header of the first page at once, and the body only
@@ -445,11 +400,6 @@ TEST(the_next_page_is_asked_for_with_the_head_of_this_one)
 TEST(a_page_asked_for_early_that_came_before_is_not_taken)
 {
     (void)read_slowly(&(struct slow_body){.repeats = true});
-}
-
-TEST(a_page_that_breaks_off_is_read_again_and_none_is_lost)
-{
-    assert_int_equal(read_slowly(&(struct slow_body){.breaks = true}), 4);
 }
 
 TEST(a_page_asked_for_early_is_asked_for_again_when_it_is_its_turn)

@@ -133,14 +133,6 @@ SCENE_TEST(partitions_are_counted_by_their_digits)
     assert_in_range(scan_all(scene, &spec, 0, MANY, 15), 10, 40);
 }
 
-SCENE_TEST(one_partition_is_counted_by_its_row_keys)
-{
-    struct scan_spec spec = whole(scene);
-
-    table_fill(scene->inner, "Blogs", "Football", 0, MANY);
-    assert_in_range(scan_all(scene, &spec, 0, MANY, 15), 10, 40);
-}
-
 SCENE_TEST(a_range_ends_with_its_last_key)
 {
     struct scan_spec spec = whole(scene);

@@ -99,14 +99,6 @@ SILENCE_TEST(a_connection_that_is_refused_is_no_silence)
     }
 }
 
-SILENCE_TEST(what_was_not_sent_tells_nothing)
-{
-    request(silence, 5000, 20000, SILENCE_UNTOLD);
-    assert_false(refuses(silence, 20000));
-    assert_int_equal(silence->responded_ms, 0);
-    assert_int_equal(silence->slowest_ms, 0);
-}
-
 SILENCE_TEST(a_slow_store_is_not_silent)
 {
     request(silence, 5000, 15000, SILENCE_RESPONSE);
@@ -513,17 +505,6 @@ TEST(a_store_that_responds_again_is_served)
         (void)play(&scene, 1);
         assert_int_equal(scene.left, 0);
     }
-}
-
-SCENE_TEST(a_slow_store_is_served_by_all_slots)
-{
-    scene->ends_with_good = false;
-    scene->bad[0].silent_from_ms = PLATFORM_NEVER;
-    scene->bad[0].takes_ms = 10000;
-    (void)play(scene, 1);
-    assert_int_equal(scene->bad[0].responses, BAD);
-    assert_int_equal(scene->left, 0);
-    assert_in_range(scene->bad[0].most, 2, SLOTS);
 }
 
 /* No slot can work without the ledger, so all slots may wait for its store. */
