@@ -81,21 +81,6 @@ READING_TEST(a_former_key_is_named_with_what_replaces_it)
     }
 }
 
-READING_TEST(every_former_key_is_named_at_its_place)
-{
-    read_job(r, "copy",
-        "from: {table: A}\nmode: copy\nto: {table: B}\nstrip: true\n"
-        "provenance: x\n");
-    assert_int_equal(r->problems.errors, 3);
-    check_problem(r, 0, 2, "");
-    check_problem(r, 1, 4, "");
-    check_problem(r, 2, 5, "");
-    assert_int_equal(r->problems.list[2].mark.column, 1);
-    assert_int_equal(r->rest->count, 2);
-    assert_non_null(yaml_get(r->rest, "from"));
-    assert_non_null(yaml_get(r->rest, "to"));
-}
-
 READING_TEST(present_keys_and_other_kinds_are_left_alone)
 {
     static const char *const TEXTS[][2] = {

@@ -272,22 +272,6 @@ FIXTURE_TEST(a_range_of_partitions_is_no_table_scan)
     }
 }
 
-FIXTURE_TEST(every_part_is_told_to_people)
-{
-    struct selector selector;
-    struct buf text;
-
-    assert_true(load("{partition_key: a, row_key_prefix: b, row_key_from: c, "
-                     "row_key_below: d, filter: \"N gt 5\"}",
-        &selector));
-    buf_init(&text, 1024);
-    selector_explain(&selector, &text);
-    assert_string_equal(buf_text(&text),
-        "PartitionKey is \"a\" and RowKey begins with \"b\" and RowKey is not "
-        "before \"c\" and RowKey is before \"d\" and N gt 5");
-    buf_done(&text);
-}
-
 FIXTURE_TEST(a_prefix_that_renders_empty_is_noticed)
 {
     struct selection selection = bound("{row_key_prefix: \"{a}\"}", "", "");
