@@ -93,10 +93,7 @@ TEST(progress_has_share_rate_and_counts)
                          "12000 read, 0 written, 6000 deleted, 0 skipped, 480 "
                          "requests"),
         1);
-}
-
-TEST(a_share_that_is_none_is_left_out)
-{
+    /* without a share */
     assert_int_equal(two_minutes(0, -1, "progress: 100 entities/s: "), 2);
     assert_int_equal(two_minutes(0, 1e300, "progress: 100 entities/s: "), 2);
 }

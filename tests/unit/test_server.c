@@ -281,11 +281,7 @@ FIXTURE_TEST(a_body_may_have_64_kib_and_no_more)
         expect(request, cases[i].status, cases[i].text);
         mem_free(request);
     }
-}
-
-/* The body never comes: the request is refused because of its head. */
-FIXTURE_TEST(an_endless_body_is_not_waited_for)
-{
+    /* The body never comes: the request is refused because of its head. */
     expect("POST /echo HTTP/1.1\r\nContent-Length: 99999999999999\r\n" END,
         " 413 ", "larger than 64 KiB");
 }
@@ -329,16 +325,6 @@ FAST_TEST(what_is_no_request_is_refused)
         mem_free(response);
     }
     expect("GET /echo HTTP/1.1\r\n" END, " 200 ", "route");
-}
-
-FIXTURE_TEST(a_slow_client_delays_no_other)
-{
-    int slow = dial();
-
-    assert_true(give(slow, "GET /echo HT", 12));
-    expect("GET /echo HTTP/1.1\r\n" END, " 200 ", "route");
-    assert_true(give(slow, "TP/1.1\r\n" END, 8 + strlen(END)));
-    mem_free(take(slow));
 }
 
 /* A client that sends a byte now and then must not keep its connection for

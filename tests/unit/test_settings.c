@@ -52,26 +52,6 @@ static bool load(struct config_text *c, const char *text, struct sample *sample)
         table, COUNT(table), &c->arena, sample, &c->problems);
 }
 
-CONFIG_TEST(every_type_is_read)
-{
-    struct sample sample = {0};
-
-    assert_true(load(c,
-        "name: x\nslots: 9\nprice: 2.5\nverify: false\n"
-        "visibility_timeout: 5m\nsettle: 0s\nsize: '2MiB'\nmode: copy\n"
-        "args: [a]\n",
-        &sample));
-    assert_string_equal(sample.name.at, "x");
-    assert_int_equal(sample.slots, 9);
-    assert_true(sample.price > 2.49 && sample.price < 2.51);
-    assert_false(sample.verify);
-    assert_int_equal(sample.timeout_ms, 300000);
-    assert_int_equal(sample.settle_ms, 0);
-    assert_int_equal(sample.size_bytes, 2 << 20);
-    assert_int_equal(sample.mode, 0);
-    assert_int_equal(sample.args->type, YAML_LIST);
-}
-
 CONFIG_TEST(absent_keys_have_their_fallback)
 {
     for (int i = 0; i < 2; i++) {
@@ -158,14 +138,6 @@ CONFIG_TEST(all_mistakes_are_listed_and_what_is_right_is_kept)
         &sample));
     assert_int_equal(c->problems.errors, 4);
     assert_int_equal(sample.settle_ms, 7000);
-}
-
-CONFIG_TEST(another_node_than_a_map_is_refused)
-{
-    struct sample sample = {0};
-
-    assert_false(load(c, "- a\n", &sample));
-    config_text_check(c, 0, 1, 1, "worker must be a map of keys, not a list");
 }
 
 CONFIG_TEST(a_required_key_is_missed)
@@ -265,39 +237,6 @@ CONFIG_TEST(variables_are_replaced_and_never_read_again)
             assert_string_equal(ret.at, texts[i].wanted);
         }
     }
-}
-
-CONFIG_TEST(an_unset_variable_can_be_remembered)
-{
-    struct yaml_node *root = config_text_read_good(
-        c, "a: x${NOT_SET_HERE}y${NOR_THIS}\nb: ${ONE}\n");
-    const char *unset = NULL;
-    struct slice ret;
-
-    set_variables();
-    unsetenv("NOR_THIS");
-    assert_true(settings_text(
-        yaml_get(root, "b"), false, &c->arena, &ret, &unset, &c->problems));
-    assert_null(unset);
-    assert_true(settings_text(
-        yaml_get(root, "a"), false, &c->arena, &ret, &unset, &c->problems));
-    assert_string_equal(unset, "NOT_SET_HERE");
-    assert_string_equal(ret.at, "xy");
-    assert_int_equal(c->problems.errors, 0);
-}
-
-CONFIG_TEST(other_nodes_are_no_text)
-{
-    struct yaml_node *root =
-        config_text_read_good(c, "a: [1]\nb: {x: 1}\nc:\n");
-    struct slice ret;
-
-    for (size_t i = 0; i < root->count; i++)
-        assert_false(settings_text(
-            root->items[i], false, &c->arena, &ret, NULL, &c->problems));
-    config_text_check(c, 0, 1, 4, "this key must be a text, not a list");
-    config_text_check(c, 1, 2, 4, "this key must be a text, not a map");
-    config_text_check(c, 2, 3, 3, "this key must be a text, not nothing");
 }
 
 CONFIG_TEST(a_strange_word_is_shown_safely)

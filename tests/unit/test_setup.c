@@ -177,8 +177,10 @@ CONFIG_TEST(listen_and_token_file_are_kept)
 /* Only a worker needs the token, so `status` works without the variable. */
 CONFIG_TEST(a_token_file_may_need_a_variable_that_is_not_set)
 {
-    load_good(
-        c, "slots: 1\nadmin_token_file: \"${TEST_SETUP_UNSET}/admin\"\n", 2, 0);
+    load_good(c,
+        "slots: 1\nadmin_token_file: "
+        "\"${TEST_SETUP_UNSET}/${TEST_SETUP_NOR_THIS}\"\n",
+        2, 0);
     assert_string_equal(setup.unset, "TEST_SETUP_UNSET");
     assert_int_equal(setup.unset_mark.line, 2);
 }
@@ -286,23 +288,4 @@ TEST(a_job_may_read_the_ledger)
         0);
     assert_int_equal(
         ledger_problems("j: {kind: delete, table: Runs, all: true}\n"), 0);
-}
-
-static unsigned released;
-
-static void release(struct definition *definition)
-{
-    released++;
-}
-
-TEST(a_definition_lives_until_its_last_reference)
-{
-    struct definition definition = {.release = release, .references = 1};
-
-    assert_ptr_equal(definition_hold(&definition), &definition);
-    definition_drop(&definition);
-    assert_int_equal(released, 0);
-    definition_drop(&definition);
-    assert_int_equal(released, 1);
-    definition_drop(NULL);
 }
