@@ -20,9 +20,10 @@ struct request {
 };
 
 struct play {
-    double limit;  /* entities/s; 0: none */
-    double burst;  /* number of entities that the service serves at once */
-    double chance; /* share of requests that the service refuses at random */
+    double limit;   /* entities/s; 0: none */
+    double burst;   /* number of entities that the service serves at once */
+    double chance;  /* share of requests that the service refuses at random */
+    bool unlimited; /* the worker ignores refusals */
     double tokens;
     uint64_t random;
 
@@ -77,7 +78,7 @@ static void answer(struct play *play, struct request *request)
                          .now_ms = play->now_ms,
                          .expected = request->entities,
                          .entities = request->entities,
-                         .refused = !served,
+                         .refused = !served && !play->unlimited,
                          .served = served});
     request->answered_ms = 0;
     if (!served) {
@@ -199,6 +200,28 @@ TEST(a_limit_is_found_and_used)
             limits[i], 100 * used, 100 * refused / made);
         assert_true(used > 0.95);
         assert_true(refused < made / 50);
+    }
+}
+
+/* The service responds 503 at random, whatever the rate of requests is. */
+TEST(chance_is_no_limit)
+{
+    static const double chances[] = {0.02, 0.05, 0.1};
+
+    for (size_t i = 0; TEST_EACH(i, chances); i++) {
+        double limited = 0, unlimited = 0;
+
+        for (uint64_t seed = 1; seed <= 16; seed++) {
+            struct play play = begin_play(0, chances[i], seed);
+            struct play other = begin_play(0, chances[i], seed + 100);
+
+            other.unlimited = true;
+            limited += deleted_in(&play, 20);
+            unlimited += deleted_in(&other, 20);
+        }
+        print_message("%g refused by chance: %.0f %%\n", chances[i],
+            100 * limited / unlimited);
+        assert_true(limited > (chances[i] < 0.05 ? 0.6 : 0.8) * unlimited);
     }
 }
 

@@ -386,6 +386,20 @@ static bool cancelled(struct workbench *bench)
     return renewal_asked(held.renewal) == LEASE_ASKED_CANCEL;
 }
 
+FIXTURE_TEST(a_cancelled_run_is_told_within_a_renewal)
+{
+    hold(bench, true);
+    cancel(bench);
+    workbench_wait(bench, cancelled);
+    /* The lease is kept, so that requests in flight can complete. */
+    assert_true(is_open());
+    assert_int_equal(let_go(), LEASE_VALID);
+    assert_ok(ledger_move(&held.lease.run, LEDGER_QUEUED, &last_err));
+    assert_int_equal(lease_release(&held.lease, &last_err), LEASE_VALID);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "cancelled");
+    assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 0);
+}
+
 /* Replaces standard error by a full pipe. *ret_was: the former standard error.
  * Returns the end from which the pipe is read. */
 static int fill_standard_error(int *ret_was)
