@@ -659,7 +659,8 @@ bool workbench_cancel(struct workbench *bench, const char *id)
     return asked;
 }
 
-struct lease_request workbench_wish(struct workbench *bench, const char *id)
+struct lease_request workbench_lease_request(
+    struct workbench *bench, const char *id)
 {
     return (struct lease_request){.store = bench->store,
         .job = &bench->job,

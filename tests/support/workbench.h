@@ -297,8 +297,9 @@ void workbench_write(struct workbench *bench, enum operation_type type,
  * run. */
 bool workbench_cancel(struct workbench *bench, const char *id);
 
-/* workbench_wish: returns a request for the lease of run id of delete-channel,
- * with {"channel":"Football"}. */
-struct lease_request workbench_wish(struct workbench *bench, const char *id);
+/* workbench_lease_request: returns a request for the lease of run id of
+ * delete-channel, with {"channel":"Football"}. */
+struct lease_request workbench_lease_request(
+    struct workbench *bench, const char *id);
 
 #endif

@@ -27,11 +27,12 @@ static const struct run_args football = {1, args_names, args_values};
 /* Makes one attempt. args: NULL if the attempt takes the arguments from the
  * ledger. */
 static struct attempt_result attempt(struct workbench *bench,
-    const struct lease_request *wish, const struct run_args *args)
+    const struct lease_request *request, const struct run_args *args)
 {
     struct attempt_result result;
 
-    attempt_run(&bench->environment, &bench->definition, wish, args, &result);
+    attempt_run(
+        &bench->environment, &bench->definition, request, args, &result);
     return result;
 }
 
@@ -39,10 +40,10 @@ static struct attempt_result attempt(struct workbench *bench,
 static struct attempt_result play(
     struct workbench *bench, bench_script *script, const char *id)
 {
-    struct lease_request wish = workbench_wish(bench, id);
+    struct lease_request request = workbench_lease_request(bench, id);
 
     bench->script = script;
-    return attempt(bench, &wish, &football);
+    return attempt(bench, &request, &football);
 }
 
 /* Makes one attempt at run `id`, which must be in the ledger, without arguments
@@ -50,12 +51,12 @@ static struct attempt_result play(
 static struct attempt_result play_orphan(
     struct workbench *bench, bench_script *script, const char *id)
 {
-    struct lease_request wish = workbench_wish(bench, id);
+    struct lease_request request = workbench_lease_request(bench, id);
 
-    wish.args_json = (struct slice){0};
-    wish.must_exist = true;
+    request.args_json = (struct slice){0};
+    request.must_exist = true;
     bench->script = script;
-    return attempt(bench, &wish, NULL);
+    return attempt(bench, &request, NULL);
 }
 
 /* Receives the next message of the queue and makes one attempt at run `id` with
@@ -63,16 +64,16 @@ static struct attempt_result play_orphan(
 static struct attempt_result play_with_message(
     struct workbench *bench, bench_script *script, const char *id)
 {
-    struct lease_request wish = workbench_wish(bench, id);
+    struct lease_request request = workbench_lease_request(bench, id);
     struct lease_message message;
     struct attempt_result result;
     struct messages taken;
 
     messages_init(&taken);
     message = workbench_receive(bench, BENCH_QUEUE, &taken);
-    wish.message = &message;
+    request.message = &message;
     bench->script = script;
-    result = attempt(bench, &wish, &football);
+    result = attempt(bench, &request, &football);
     messages_done(&taken);
     return result;
 }
@@ -776,12 +777,12 @@ VIRTUAL_BENCH_TEST(a_run_on_a_silent_store_is_held)
  * worker. So its requests are not given up early. */
 VIRTUAL_BENCH_TEST(run_itself_gives_nothing_up)
 {
-    struct lease_request wish = workbench_wish(bench, "r1");
+    struct lease_request request = workbench_lease_request(bench, "r1");
 
     add_silent_store(bench);
     bench->script = needs_another_store;
-    wish.resumes_paused = true;
-    (void)attempt(bench, &wish, &football);
+    request.resumes_paused = true;
+    (void)attempt(bench, &request, &football);
     assert_int_equal(silent_asked, 0);
 }
 
@@ -850,12 +851,12 @@ BENCH_TEST(stopped_in_order_everything_is_back_at_once)
 
 BENCH_TEST(an_id_with_other_arguments_is_refused)
 {
-    struct lease_request wish = workbench_wish(bench, "r1");
+    struct lease_request request = workbench_lease_request(bench, "r1");
     struct attempt_result result;
 
     (void)play(bench, works, "r1");
-    wish.args_json = slice_of("{\"channel\":\"Tennis\"}");
-    result = attempt(bench, &wish, &football);
+    request.args_json = slice_of("{\"channel\":\"Tennis\"}");
+    result = attempt(bench, &request, &football);
     assert_int_equal(result.end, ATTEMPT_REFUSED);
     assert_non_null(strstr(result.err.text, "other arguments"));
     assert_int_equal(bench->attempts, 1);
@@ -1411,13 +1412,13 @@ VIRTUAL_BENCH_TEST(a_kill_loses_no_line_that_the_ledger_has_counted)
 /* The first and the last line of an attempt in the log. */
 BENCH_TEST(json_lines_name_job_run_attempt_and_arguments)
 {
-    struct lease_request wish = workbench_wish(bench, "r1");
+    struct lease_request request = workbench_lease_request(bench, "r1");
 
-    wish.traceparent = slice_of(TRACE);
+    request.traceparent = slice_of(TRACE);
     bench->script = works;
     workbench_log_begin();
     log_set(LOG_INFO, LOG_JSON);
-    (void)attempt(bench, &wish, &football);
+    (void)attempt(bench, &request, &football);
     log_set(LOG_INFO, LOG_TEXT);
     assert_int_equal(
         workbench_log_end(

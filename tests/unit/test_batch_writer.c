@@ -1008,10 +1008,6 @@ SCENE_TEST(one_slow_batch_holds_back_who_is_far_ahead)
     assert_int_equal(low_water(scene), FAR + 1);
 }
 
-/* ---- random faults and changes ---- */
-
-enum wish { WISH_DELETE, WISH_WRITE, WISH_LEAVE };
-
 /* ---- outcomes that are reported to settled() ---- */
 
 static void note_settled(void *context, const struct batch_writer_settled *how)

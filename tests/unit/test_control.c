@@ -458,16 +458,16 @@ static bool accepts_deletes_of(struct workbench *bench, int64_t inserted_ticks)
 {
     const struct lease_message message = {
         .queue = BENCH_QUEUE, .inserted_ticks = inserted_ticks};
-    struct lease_request wish = workbench_wish(bench, "r1");
+    struct lease_request request = workbench_lease_request(bench, "r1");
     struct lease lease;
     enum tw_err outcome;
     bool accepts;
 
-    wish.message = &message;
-    wish.accept_deletes = true;
-    lease_init(&lease, &wish);
+    request.message = &message;
+    request.accept_deletes = true;
+    lease_init(&lease, &request);
     assert_int_equal(
-        lease_acquire(&lease, &wish, &outcome, &err), LEASE_ACQUIRED);
+        lease_acquire(&lease, &request, &outcome, &err), LEASE_ACQUIRED);
     accepts = lease.run.accept_deletes;
     assert_ok(ledger_move(&lease.run, LEDGER_QUEUED, &err));
     assert_int_equal(lease_release(&lease, &err), LEASE_VALID);

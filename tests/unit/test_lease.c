@@ -27,7 +27,7 @@
 
 struct fixture {
     struct workbench bench;
-    struct lease_request wish;
+    struct lease_request request;
     char id[8];
     struct lease_message message;
     struct messages taken;
@@ -43,8 +43,8 @@ static void init(struct fixture *f)
         .wall_ticks = TICKS_1970 + INT64_C(1000000) * TICKS_PER_S});
     workbench_init(&f->bench);
     messages_init(&f->taken);
-    f->wish = workbench_wish(&f->bench, "r1");
-    lease_init(&f->lease, &f->wish);
+    f->request = workbench_lease_request(&f->bench, "r1");
+    lease_init(&f->lease, &f->request);
 }
 
 static void done(struct fixture *f)
@@ -63,12 +63,12 @@ static void begin_anew(struct fixture *f)
     init(f);
 }
 
-/* Makes f->wish request run n0, n1, ..., so that each case has a run of its
+/* Makes f->request request run n0, n1, ..., so that each case has a run of its
  * own. */
-static void wish_run(struct fixture *f, size_t number)
+static void request_run(struct fixture *f, size_t number)
 {
     (void)snprintf(f->id, sizeof(f->id), "n%zu", number);
-    f->wish.id = slice_of(f->id);
+    f->request.id = slice_of(f->id);
 }
 
 TEST_FIXTURE(fixture, struct fixture, init, done)
@@ -79,14 +79,14 @@ TEST_FIXTURE(fixture, struct fixture, init, done)
 static enum lease_outcome take(struct fixture *f)
 {
     lease_done(&f->lease);
-    lease_init(&f->lease, &f->wish);
-    return lease_acquire(&f->lease, &f->wish, &f->outcome, &f->err);
+    lease_init(&f->lease, &f->request);
+    return lease_acquire(&f->lease, &f->request, &f->outcome, &f->err);
 }
 
-/* Returns the run that f->wish requests, as the ledger has it. */
+/* Returns the run that f->request requests, as the ledger has it. */
 static struct ledger_run *read_run(struct fixture *f)
 {
-    return workbench_stored(&f->bench, JOB, f->wish.id.at);
+    return workbench_stored(&f->bench, JOB, f->request.id.at);
 }
 
 static struct ledger_run *acquire(struct fixture *f)
@@ -126,7 +126,7 @@ static void take_with_message(struct fixture *f, const char *text)
         .pop_receipt = f->taken.list[0].pop_receipt,
         .text = f->taken.list[0].text,
         .inserted_ticks = f->taken.list[0].inserted_ticks};
-    f->wish.message = &f->message;
+    f->request.message = &f->message;
     acquire(f);
 }
 
@@ -137,7 +137,8 @@ static void store(struct fixture *f, struct ledger_run *run)
 
 static void expect_state(struct fixture *f, const char *state)
 {
-    assert_string_equal(workbench_state(&f->bench, JOB, f->wish.id.at), state);
+    assert_string_equal(
+        workbench_state(&f->bench, JOB, f->request.id.at), state);
 }
 
 /* Gives the job another definition, with this hash. */
@@ -208,19 +209,19 @@ FIXTURE_TEST(a_claim_says_what_the_store_said)
 /* ---- a message that is delivered for the first time ---- */
 
 /* Acquires the lease of another run, so that the ledger's Date is known. Then
- * makes f->wish request run r2, for a message with this id that is delivered
+ * makes f->request request run r2, for a message with this id that is delivered
  * for the first time. */
-static void wish_for_r2(struct fixture *f, const char *id)
+static void request_for_r2(struct fixture *f, const char *id)
 {
     acquire(f);
-    f->wish.id = slice_of("r2");
+    f->request.id = slice_of("r2");
     f->message = (struct lease_message){.queue = BENCH_QUEUE,
         .id = slice_of(id),
         .pop_receipt = slice_of("p"),
         .text = slice_of("wake-up"),
         .inserted_ticks = platform_wall_ticks(),
         .dequeue_count = 1};
-    f->wish.message = &f->message;
+    f->request.message = &f->message;
     memset(f->bench.calls, 0, sizeof(f->bench.calls));
 }
 
@@ -239,11 +240,11 @@ FIXTURE_TEST(a_first_message_takes_its_run_with_one_request)
     };
 
     for (size_t i = 0; TEST_EACH(i, cases); i++) {
-        int64_t timeout_s = f->wish.visibility_timeout_s, taken_ms;
+        int64_t timeout_s = f->request.visibility_timeout_s, taken_ms;
 
         test_case("%s", cases[i].name);
         begin_anew(f);
-        wish_for_r2(f, cases[i].id);
+        request_for_r2(f, cases[i].id);
         f->message.dequeue_count = cases[i].dequeue_count;
         virtual_sleep(cases[i].after_ms);
         taken_ms = platform_boot_ms();
@@ -263,7 +264,7 @@ FIXTURE_TEST(a_first_message_takes_its_run_with_one_request)
 /* A second message has the id of a run that an attempt already works on. */
 FIXTURE_TEST(a_first_message_of_a_run_at_work_changes_nothing)
 {
-    wish_for_r2(f, "r2");
+    request_for_r2(f, "r2");
     acquire(f);
     assert_int_equal(take(f), LEASE_HELD);
     assert_false(f->lease.may_own);
@@ -275,7 +276,7 @@ FIXTURE_TEST(a_first_message_of_a_run_at_work_changes_nothing)
  * over soon. No request of the kind starts before the next write is stored. */
 FIXTURE_TEST(a_run_begun_after_a_pause_starts_nothing_at_once)
 {
-    wish_for_r2(f, "r2");
+    request_for_r2(f, "r2");
     f->bench.paused_ms = 30000;
     acquire(f);
     assert_int_equal(f->bench.calls[BENCH_GET], 0);
@@ -288,8 +289,8 @@ FIXTURE_TEST(a_run_begun_after_a_pause_starts_nothing_at_once)
  * the run. */
 FIXTURE_TEST(a_run_begun_after_a_long_pause_is_not_worked)
 {
-    wish_for_r2(f, "r2");
-    f->bench.paused_ms = f->wish.visibility_timeout_s * 1000 + 10000;
+    request_for_r2(f, "r2");
+    f->bench.paused_ms = f->request.visibility_timeout_s * 1000 + 10000;
     acquire(f);
     assert_true(lease_clock_is_over(&f->lease.clock));
     assert_false(deadline_is_open(&f->lease.deadline, platform_boot_ms()));
@@ -398,7 +399,7 @@ FIXTURE_TEST(a_ledger_that_stays_busy_is_an_outage)
     for (size_t i = 0; TEST_EACH(i, cases); i++) {
         int64_t begun_ms = platform_boot_ms();
 
-        f->wish.visibility_timeout_s = cases[i].timeout_s;
+        f->request.visibility_timeout_s = cases[i].timeout_s;
         assert_int_equal(take(f), LEASE_OUTAGE);
         assert_int_equal(f->outcome, TW_BUSY);
         assert_true(platform_boot_ms() - begun_ms <= cases[i].most_ms);
@@ -423,35 +424,35 @@ FIXTURE_TEST(a_run_that_cannot_be_stored_is_left_alone)
     assert_int_equal(take(f), LEASE_REFUSED);
     assert_int_equal(f->outcome, TW_INVALID);
     assert_non_null(strstr(f->err.text, "properties"));
-    f->wish.message = &message;
+    f->request.message = &message;
     assert_int_equal(take(f), LEASE_HELD);
     assert_in_range(f->lease.until_ticks - lease_now_ticks(&f->lease),
         299 * TICKS_PER_S, 300 * TICKS_PER_S);
     expect_state(f, "queued");
 }
 
-FIXTURE_TEST(the_time_of_the_request_is_the_wish_s_the_message_s_or_now)
+FIXTURE_TEST(requested_at_is_the_time_of_lease_request_message_or_now)
 {
     acquire(f);
     assert_true(llabs(f->lease.run.requested_ticks -
                       f->lease.run.started_ticks) < TICKS_PER_S);
     f->bench.store->capabilities.local = false;
-    wish_run(f, 1);
+    request_run(f, 1);
     acquire(f);
     assert_true(f->lease.run.requested_ticks == f->lease.run.started_ticks);
-    wish_run(f, 2);
+    request_run(f, 2);
     take_with_message(f, "wake-up");
     assert_true(f->lease.run.requested_ticks == f->message.inserted_ticks);
-    wish_run(f, 3);
-    f->wish.requested_ticks = TICKS_1970 + 77;
+    request_run(f, 3);
+    f->request.requested_ticks = TICKS_1970 + 77;
     acquire(f);
     assert_true(f->lease.run.requested_ticks == TICKS_1970 + 77);
-    wish_run(f, 4);
-    f->wish.message = NULL;
+    request_run(f, 4);
+    f->request.message = NULL;
     acquire(f);
     assert_true(f->lease.run.requested_ticks == TICKS_1970 + 77);
-    wish_run(f, 5);
-    f->wish.requested_ticks = TICKS_MAX; /* after the message was put */
+    request_run(f, 5);
+    f->request.requested_ticks = TICKS_MAX; /* after the message was put */
     take_with_message(f, "wake-up");
     assert_true(f->lease.run.requested_ticks == f->message.inserted_ticks);
 }
@@ -491,13 +492,13 @@ FIXTURE_TEST(attempts_are_counted_up_to_the_end_of_numbers)
  * wall clock. */
 FIXTURE_TEST(a_request_is_dated_by_the_wall_clock_of_a_local_store)
 {
-    int64_t request;
+    int64_t requested;
 
     virtual_step_clocks(0, -2 * 86400000, 0);
     acquire(f);
-    request = f->lease.run.requested_ticks;
-    assert_true(llabs(request - platform_wall_ticks()) < TICKS_PER_S);
-    assert_true(f->lease.run.started_ticks > request + 86400 * TICKS_PER_S);
+    requested = f->lease.run.requested_ticks;
+    assert_true(llabs(requested - platform_wall_ticks()) < TICKS_PER_S);
+    assert_true(f->lease.run.started_ticks > requested + 86400 * TICKS_PER_S);
 }
 
 /* A step of the wall clock forward does not end a lease early, and a step back
@@ -508,13 +509,13 @@ FIXTURE_TEST(a_step_of_the_wall_clock_moves_no_lease)
         3600000, -3600000, 2 * 86400000, -2 * 86400000};
 
     for (size_t i = 0; TEST_EACH(i, steps_ms); i++) {
-        wish_run(f, i);
+        request_run(f, i);
         acquire(f);
         virtual_step_clocks(0, steps_ms[i], 0);
         assert_int_equal(take(f), LEASE_HELD);
-        virtual_sleep(f->wish.visibility_timeout_s * 1000 - 1000);
+        virtual_sleep(f->request.visibility_timeout_s * 1000 - 1000);
         assert_int_equal(take(f), LEASE_HELD);
-        virtual_sleep(f->wish.visibility_timeout_s * 1000 / 8 + 5000);
+        virtual_sleep(f->request.visibility_timeout_s * 1000 / 8 + 5000);
         acquire(f);
     }
 }
@@ -540,7 +541,7 @@ FIXTURE_TEST(the_deadline_is_the_ledgers)
     for (size_t i = 0; TEST_EACH(i, lost); i++) {
         int64_t last_ms;
 
-        wish_run(f, i);
+        request_run(f, i);
         take_with_message(f, "wake-up");
         renew(f);
         last_ms = f->lease.deadline_ms - f->lease.deadline.request_ms;
@@ -684,7 +685,7 @@ FIXTURE_TEST(a_run_that_exists_accepts_deletes_from_now_on)
     static const bool asked[] = {false, true, false};
 
     for (size_t i = 0; TEST_EACH(i, asked); i++) {
-        f->wish.accept_deletes = asked[i];
+        f->request.accept_deletes = asked[i];
         acquire(f);
         assert_int_equal(f->lease.run.accept_deletes, i > 0);
         assert_int_equal(read_run(f)->accept_deletes, i > 0);
@@ -696,7 +697,7 @@ FIXTURE_TEST(a_run_that_exists_accepts_deletes_from_now_on)
  * accepts deletes only once. */
 FIXTURE_TEST(a_message_accepts_deletes_once)
 {
-    f->wish.accept_deletes = true;
+    f->request.accept_deletes = true;
     take_with_message(f, "wake-up");
     assert_true(f->lease.run.accept_deletes);
     f->lease.run.accept_deletes = false;
@@ -728,7 +729,7 @@ FIXTURE_TEST(what_is_asked_decides_what_an_open_run_becomes)
     for (size_t i = 0; TEST_EACH(i, cases); i++) {
         struct ledger_run *run;
 
-        wish_run(f, i);
+        request_run(f, i);
         acquire(f);
         ask(f, cases[i].control, "");
         assert_int_equal(release(f, cases[i].end), LEASE_VALID);
@@ -758,7 +759,7 @@ FIXTURE_TEST(finish_waits_for_no_round)
     for (size_t i = 0; TEST_EACH(i, cases); i++) {
         int64_t now, later;
 
-        wish_run(f, i);
+        request_run(f, i);
         acquire(f);
         ask(f, "", cases[i].finish);
         now = lease_now_ticks(&f->lease);
@@ -813,10 +814,10 @@ FIXTURE_TEST(time_without_an_attempt_is_not_that_of_the_work)
 
         leave_as(f, cases[i].state, cases[i].waits_for);
         virtual_sleep(1000000);
-        f->wish.resumes_paused = false;
+        f->request.resumes_paused = false;
         if (cases[i].state == LEDGER_PAUSED)
             assert_int_equal(take(f), LEASE_RUN_PAUSED);
-        f->wish.resumes_paused = true;
+        f->request.resumes_paused = true;
         acquire(f);
         assert_in_range(f->lease.run.idle_s, idle_s - 2, idle_s + 2);
         assert_int_equal(read_run(f)->idle_s, f->lease.run.idle_s);
@@ -1052,7 +1053,7 @@ FIXTURE_TEST(a_paused_run_of_another_kind_stays_paused)
     run->state = LEDGER_PAUSED;
     run->kind = slice_of("copy");
     store(f, run);
-    f->wish.resumes_paused = true;
+    f->request.resumes_paused = true;
     assert_int_equal(take(f), LEASE_REFUSED);
     assert_non_null(strstr(f->err.text, "is a scripted now, and was a copy"));
     assert_int_equal(read_run(f)->state, LEDGER_PAUSED);
@@ -1065,7 +1066,7 @@ FIXTURE_TEST(a_paused_run_notes_the_definition_that_was_refused)
     attempt_begins(f);
     rewrite(f, LEDGER_PAUSED, "", 0);
     redefine(f, SECOND_HASH);
-    f->wish.resumes_paused = true;
+    f->request.resumes_paused = true;
     assert_int_equal(take(f), LEASE_REFUSED);
     assert_non_null(strstr(f->err.text, "accept the new one with `resume`"));
     expect_state(f, "paused");
@@ -1089,10 +1090,10 @@ FIXTURE_TEST(a_run_waits_while_its_job_is_in_another_account)
 {
     struct ledger_run *run;
 
-    f->wish.accounts = slice_of(".aaaaaaaaaaaaaaaa Blogs (x)");
+    f->request.accounts = slice_of(".aaaaaaaaaaaaaaaa Blogs (x)");
     attempt_begins(f);
     f->bench.kind.table_job = false;
-    f->wish.accounts = slice_of(".bbbbbbbbbbbbbbbb Blogs (x)");
+    f->request.accounts = slice_of(".bbbbbbbbbbbbbbbb Blogs (x)");
     expect_held(f, "is another account now");
     run = read_run(f);
     bound_accept_definition(run, &f->bench.job); /* as `poison retry` does */
@@ -1118,7 +1119,7 @@ FIXTURE_TEST(a_definition_that_changes_after_it_was_accepted_is_accepted_anew)
 FIXTURE_TEST(a_run_starts_over_by_itself_if_rules_were_added)
 {
     f->bench.job.parts = "aaaaaaaaaaaaaaaa";
-    f->wish.accounts = slice_of(".cccccccccccccccc Blogs (x)");
+    f->request.accounts = slice_of(".cccccccccccccccc Blogs (x)");
     attempt_begins(f);
     f->bench.kind.table_job = false;
     redefine(f, SECOND_HASH);

@@ -12,7 +12,7 @@
 #define JOB "delete-channel"
 
 /* A change of the run, and how often it was applied. */
-struct wish {
+struct request {
     struct ledger_change asked;
     enum ledger_state to;
     int32_t attempt;
@@ -23,50 +23,50 @@ struct wish {
 static enum tw_err apply(
     struct ledger_run *run, int64_t now_ticks, void *context, struct err *err)
 {
-    struct wish *wish = context;
+    struct request *request = context;
 
-    wish->applied++;
-    run->state = wish->to;
-    run->attempt += wish->attempt;
-    run->finished_ticks = ledger_state_ended(wish->to) ? now_ticks : 0;
+    request->applied++;
+    run->state = request->to;
+    run->attempt += request->attempt;
+    run->finished_ticks = ledger_state_ended(request->to) ? now_ticks : 0;
     return TW_OK;
 }
 
-static struct wish wish_of(
+static struct request request_of(
     struct workbench *bench, enum ledger_state to, int32_t attempt)
 {
-    return (struct wish){.asked = {.store = bench->store, .apply = apply},
+    return (struct request){.asked = {.store = bench->store, .apply = apply},
         .to = to,
         .attempt = attempt};
 }
 
 static enum tw_err change(
-    enum ledger_known known, struct wish *wish, struct ledger_run *run)
+    enum ledger_known known, struct request *request, struct ledger_run *run)
 {
     if (known == LEDGER_READ || run->job.len == 0) {
         ledger_run_done(run);
         run->job = ledger_text(run, slice_of(JOB));
         run->id = ledger_text(run, slice_of("r1"));
     }
-    wish->asked.context = wish;
-    return ledger_change(&wish->asked, known, run, &wish->err);
+    request->asked.context = request;
+    return ledger_change(&request->asked, known, run, &request->err);
 }
 
 /* Moves `run`, which is stored, to the state `to`. */
 static void move(
     struct workbench *bench, enum ledger_state to, struct ledger_run *run)
 {
-    struct wish wish = wish_of(bench, to, 0);
+    struct request request = request_of(bench, to, 0);
 
-    assert_ok(change(LEDGER_STORED, &wish, run));
+    assert_ok(change(LEDGER_STORED, &request, run));
 }
 
 static struct ledger_run *begin(struct workbench *bench)
 {
-    struct wish wish = wish_of(bench, LEDGER_RUNNING, 1);
+    struct request request = request_of(bench, LEDGER_RUNNING, 1);
     struct ledger_run *run = workbench_new_run(bench);
 
-    assert_ok(change(LEDGER_ABSENT, &wish, run));
+    assert_ok(change(LEDGER_ABSENT, &request, run));
     return run;
 }
 
@@ -104,9 +104,10 @@ BENCH_TEST(a_run_is_always_on_one_list)
         struct exchange exchange = {0};
 
         for (size_t i = 0; TEST_EACH(i, steps); i++) {
-            struct wish wish = wish_of(bench, steps[i].to, 0);
+            struct request request = request_of(bench, steps[i].to, 0);
 
-            assert_ok(change(known ? LEDGER_STORED : LEDGER_READ, &wish, run));
+            assert_ok(
+                change(known ? LEDGER_STORED : LEDGER_READ, &request, run));
             expect_lists(bench, steps[i].open, steps[i].failed, steps[i].ended);
         }
         assert_ok(ledger_remove(bench->store, &exchange, run));
@@ -117,7 +118,7 @@ BENCH_TEST(a_run_is_always_on_one_list)
 
 BENCH_TEST(a_state_that_may_not_follow_is_refused)
 {
-    struct wish again = wish_of(bench, LEDGER_QUEUED, 0);
+    struct request again = request_of(bench, LEDGER_QUEUED, 0);
     struct ledger_run *run = begin(bench);
 
     move(bench, LEDGER_SUCCEEDED, run);
@@ -143,13 +144,13 @@ BENCH_TEST(an_unknown_outcome_is_resolved_by_reading)
     struct ledger_run *run = workbench_new_run(bench);
 
     for (int32_t i = 0; i < 3; i++) {
-        struct wish wish = wish_of(bench, LEDGER_RUNNING, 1);
+        struct request request = request_of(bench, LEDGER_RUNNING, 1);
 
         test_case("%s", cases[i].name);
         workbench_meets(bench, BENCH_BATCH, 1, 1, cases[i].fault);
-        assert_ok(change(cases[i].known, &wish, run));
+        assert_ok(change(cases[i].known, &request, run));
         assert_int_equal(attempts(bench), 1 + i);
-        assert_int_equal(wish.applied, cases[i].applied);
+        assert_int_equal(request.applied, cases[i].applied);
         expect_lists(bench, 1, 0, 0);
     }
 }
@@ -158,14 +159,14 @@ BENCH_TEST(an_unknown_outcome_is_resolved_by_reading)
  * Operation of this change. */
 BENCH_TEST(a_change_that_sent_nothing_names_no_operation)
 {
-    struct wish wish = wish_of(bench, LEDGER_RUNNING, 1);
+    struct request request = request_of(bench, LEDGER_RUNNING, 1);
     struct ledger_run *run = begin(bench);
 
-    assert_ok(change(LEDGER_STORED, &wish, run));
-    assert_int_equal(strlen(wish.asked.operation), LEDGER_OPERATION_MAX - 1);
+    assert_ok(change(LEDGER_STORED, &request, run));
+    assert_int_equal(strlen(request.asked.operation), LEDGER_OPERATION_MAX - 1);
     workbench_meets(bench, BENCH_GET, 1, 1, BENCH_FAIL);
-    assert_int_not_equal(change(LEDGER_READ, &wish, run), TW_OK);
-    assert_string_equal(wish.asked.operation, "");
+    assert_int_not_equal(change(LEDGER_READ, &request, run), TW_OK);
+    assert_string_equal(request.asked.operation, "");
 }
 
 static void put_row(
@@ -213,27 +214,27 @@ BENCH_TEST(a_row_that_others_changed_or_took_away_is_no_conflict)
 
 BENCH_TEST(a_row_that_cannot_be_read_leaves_the_run_as_it_was)
 {
-    struct wish wish = wish_of(bench, LEDGER_FAILED, 0);
+    struct request request = request_of(bench, LEDGER_FAILED, 0);
     struct ledger_run *run = begin(bench);
 
     touch_row(bench, "!open!r1", OPERATION_REPLACE);
     workbench_meets(bench, BENCH_GET, 1, 1, BENCH_FAIL);
-    assert_int_equal(change(LEDGER_STORED, &wish, run), TW_BUSY);
+    assert_int_equal(change(LEDGER_STORED, &request, run), TW_BUSY);
     assert_string_equal(workbench_state(bench, JOB, "r1"), "running");
     expect_lists(bench, 1, 0, 0);
 }
 
 BENCH_TEST(a_newer_version_is_left_alone)
 {
-    struct wish wish = wish_of(bench, LEDGER_CANCELLED, 0);
+    struct request request = request_of(bench, LEDGER_CANCELLED, 0);
     struct ledger_run *run = begin(bench);
 
     run->format = LEDGER_FORMAT + 1;
     assert_ok(workbench_store_run(bench, run));
-    assert_int_equal(change(LEDGER_READ, &wish, run), TW_INVALID);
-    assert_true(wish.asked.left_alone);
-    assert_int_equal(wish.applied, 0);
-    assert_non_null(strstr(wish.err.text, "newer version"));
+    assert_int_equal(change(LEDGER_READ, &request, run), TW_INVALID);
+    assert_true(request.asked.left_alone);
+    assert_int_equal(request.applied, 0);
+    assert_non_null(strstr(request.err.text, "newer version"));
 }
 
 static enum tw_err check_open(struct workbench *bench, struct err *err)
@@ -270,20 +271,20 @@ static bool has_closed(struct workbench *bench, const struct ledger_run *run,
  * neither happens. */
 BENCH_TEST(the_end_of_a_run_closes_its_job_with_it)
 {
-    struct wish wish = wish_of(bench, LEDGER_SUCCEEDED, 0);
+    struct request request = request_of(bench, LEDGER_SUCCEEDED, 0);
     struct ledger_run *run = begin(bench);
 
-    wish.asked.closes_job = true;
+    request.asked.closes_job = true;
     workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_FAIL);
-    assert_int_equal(change(LEDGER_STORED, &wish, run), TW_BUSY);
-    assert_ok(check_open(bench, &wish.err));
+    assert_int_equal(change(LEDGER_STORED, &request, run), TW_BUSY);
+    assert_ok(check_open(bench, &request.err));
     assert_false(has_closed(bench, run, run->requested_ticks));
-    assert_ok(change(LEDGER_STORED, &wish, run));
-    assert_int_equal(check_open(bench, &wish.err), TW_CONFLICT);
-    assert_non_null(strstr(wish.err.text, "`finish` of run r1"));
+    assert_ok(change(LEDGER_STORED, &request, run));
+    assert_int_equal(check_open(bench, &request.err), TW_CONFLICT);
+    assert_non_null(strstr(request.err.text, "`finish` of run r1"));
     reopen(bench);
     reopen(bench); /* the second time without effect */
-    assert_ok(check_open(bench, &wish.err));
+    assert_ok(check_open(bench, &request.err));
     assert_true(has_closed(bench, run, run->requested_ticks));
     assert_false(has_closed(bench, run, run->requested_ticks + 1));
 }
@@ -300,15 +301,15 @@ BENCH_BETWEEN(opens_the_job)
 
 BENCH_TEST(a_run_closes_its_job_that_is_opened_while_it_ends)
 {
-    struct wish wish = wish_of(bench, LEDGER_SUCCEEDED, 0);
+    struct request request = request_of(bench, LEDGER_SUCCEEDED, 0);
     struct ledger_run *run = begin(bench);
 
-    wish.asked.closes_job = true;
+    request.asked.closes_job = true;
     put_row(bench, LEDGER_CLOSED, "Run", "r0");
     bench->calls[BENCH_BATCH] = 0;
     bench->between = opens_the_job;
-    assert_ok(change(LEDGER_STORED, &wish, run));
+    assert_ok(change(LEDGER_STORED, &request, run));
     assert_null(bench->between);
-    assert_int_equal(check_open(bench, &wish.err), TW_CONFLICT);
-    assert_non_null(strstr(wish.err.text, "`finish` of run r1"));
+    assert_int_equal(check_open(bench, &request.err), TW_CONFLICT);
+    assert_non_null(strstr(request.err.text, "`finish` of run r1"));
 }

@@ -117,14 +117,15 @@ static void end(struct scene *scene)
 static int attempt(struct scene *scene)
 {
     struct workbench *bench = &scene->bench;
-    struct lease_request wish = workbench_wish(bench, ID);
+    struct lease_request request = workbench_lease_request(bench, ID);
     const struct run_args none = {.count = 0};
     struct attempt_result result;
 
-    wish.args_json = slice_of("{}");
-    wish.resumes_paused = scene->as_command;
+    request.args_json = slice_of("{}");
+    request.resumes_paused = scene->as_command;
     scene->request = 0;
-    attempt_run(&bench->environment, &bench->definition, &wish, &none, &result);
+    attempt_run(
+        &bench->environment, &bench->definition, &request, &none, &result);
     bench->stop = bench->down = false;
     scene->events[0].at = scene->events[1].at = 0;
     return result.end;

@@ -88,7 +88,7 @@ static void keep_again(void)
 
 static void hold_after(struct workbench *bench, bool message, int64_t wait_ms)
 {
-    struct lease_request wish = workbench_wish(bench, "r1");
+    struct lease_request request = workbench_lease_request(bench, "r1");
     struct lease_message wake_up = {.queue = BENCH_QUEUE};
     struct messages taken;
     enum tw_err outcome;
@@ -101,11 +101,11 @@ static void hold_after(struct workbench *bench, bool message, int64_t wait_ms)
         wake_up.id = taken.list[0].id;
         wake_up.pop_receipt = taken.list[0].pop_receipt;
         wake_up.text = taken.list[0].text;
-        wish.message = &wake_up;
+        request.message = &wake_up;
     }
-    lease_init(&held.lease, &wish);
-    assert_int_equal(
-        lease_acquire(&held.lease, &wish, &outcome, &last_err), LEASE_ACQUIRED);
+    lease_init(&held.lease, &request);
+    assert_int_equal(lease_acquire(&held.lease, &request, &outcome, &last_err),
+        LEASE_ACQUIRED);
     messages_done(&taken);
     held.run.job = JOB;
     held.run.deadline = &held.lease.deadline;

@@ -82,11 +82,11 @@ TEST_FIXTURE(fixture, struct fixture, init, done)
  * without a message. */
 static enum lease_outcome other_tries(struct fixture *f, const char *id)
 {
-    struct lease_request wish = workbench_wish(&f->bench, id);
+    struct lease_request request = workbench_lease_request(&f->bench, id);
 
-    wish.lock_file = f->other.lock_file;
-    lease_init(&f->other.lease, &wish);
-    return lease_acquire(&f->other.lease, &wish, &f->outcome, &f->err);
+    request.lock_file = f->other.lock_file;
+    lease_init(&f->other.lease, &request);
+    return lease_acquire(&f->other.lease, &request, &f->outcome, &f->err);
 }
 
 static void other_claims(struct fixture *f, const char *id)
@@ -125,13 +125,13 @@ static void other_crashes(struct fixture *f)
 static void expect_take(
     struct fixture *f, struct lock_file *lock_file, enum lease_outcome wanted)
 {
-    struct lease_request wish = workbench_wish(&f->bench, "r1");
+    struct lease_request request = workbench_lease_request(&f->bench, "r1");
 
-    wish.lock_file = lock_file;
+    request.lock_file = lock_file;
     lease_done(&f->lease);
-    lease_init(&f->lease, &wish);
+    lease_init(&f->lease, &request);
     assert_int_equal(
-        lease_acquire(&f->lease, &wish, &f->outcome, &f->err), wanted);
+        lease_acquire(&f->lease, &request, &f->outcome, &f->err), wanted);
 }
 
 /* This process must acquire the lease of r1. */
@@ -221,24 +221,25 @@ FIXTURE_TEST(a_cancel_waits_for_the_lease_and_not_for_the_spacing)
 FIXTURE_TEST(
     the_message_of_a_run_that_crashed_its_workers_is_not_hidden_for_long)
 {
-    struct lease_request wish = workbench_wish(&f->bench, "r1");
+    struct lease_request request = workbench_lease_request(&f->bench, "r1");
     struct lease_message message = {.queue = BENCH_QUEUE,
         .id = slice_of("m1"),
         .pop_receipt = slice_of("p1"),
         .text = slice_of("{}"),
         .dequeue_count = 2};
 
-    wish.message = &message;
-    wish.lock_file = f->lock_file;
+    request.message = &message;
+    request.lock_file = f->lock_file;
     other_crashes(f);
     other_crashes(f);
     virtual_sleep(40000); /* for i = 0 the lease is still valid, for i = 1 it
                              has expired */
     for (int i = 0; i < 2; i++) {
         lease_done(&f->lease);
-        lease_init(&f->lease, &wish);
+        lease_init(&f->lease, &request);
         assert_int_equal(
-            lease_acquire(&f->lease, &wish, &f->outcome, &f->err), LEASE_HELD);
+            lease_acquire(&f->lease, &request, &f->outcome, &f->err),
+            LEASE_HELD);
         assert_true(
             f->lease.until_ticks <= f->lease.date_ticks + 5 * TICKS_PER_S);
         virtual_sleep(TIMEOUT_S * 1000);

@@ -36,7 +36,7 @@
 struct attempt {
     const struct attempt_environment *environment;
     const struct definition *definition;
-    const struct lease_request *wish;
+    const struct lease_request *request;
     struct lease lease;
     struct arena arena;        /* memory of the arguments from the ledger, of
                                   names, and of the texts of run */
@@ -115,7 +115,7 @@ static enum tw_err callback_is_open(struct run *run, struct slice job,
 
     page_init(&page);
     ledger_run_init(&other);
-    outcome = call_get(run->request_pool, attempt->wish->store, LEDGER_TABLE,
+    outcome = call_get(run->request_pool, attempt->request->store, LEDGER_TABLE,
         job, id, &page, NULL, err);
     if (outcome == TW_OK)
         outcome = ledger_parse(&page.entities[0], &other, err);
@@ -203,7 +203,7 @@ static void set_run(struct attempt *attempt, const struct run_args *args)
     const struct ledger_run *stored = &attempt->lease.run;
     struct run *run = &attempt->run;
 
-    run->job = attempt->wish->job->name;
+    run->job = attempt->request->job->name;
     run->id = arena_copy(&attempt->arena, stored->id).at;
     run->log = &attempt->log;
     run->args = *args;
@@ -292,8 +292,8 @@ static bool may_release_locks(const struct attempt *attempt)
  * over by the next run that needs them (locks.h). */
 static void release_locks(struct attempt *attempt)
 {
-    if (attempt->wish->job->kind->table_job)
-        locks_release(attempt->wish->store, &attempt->lease.own,
+    if (attempt->request->job->kind->table_job)
+        locks_release(attempt->request->store, &attempt->lease.own,
             attempt->lease.run.job, attempt->lease.run.id,
             may_release_locks(attempt));
 }
@@ -419,7 +419,7 @@ static void end_paused(struct attempt *attempt)
 
 static void end_stopped(struct attempt *attempt)
 {
-    if (attempt->wish->resumes_paused &&
+    if (attempt->request->resumes_paused &&
         attempt->environment->stopping(attempt->environment->context)) {
         end_paused(attempt);
         return;
@@ -498,7 +498,7 @@ static void end_held(struct attempt *attempt, const char *waits_for)
 
     keep_held_since(attempt, waits_for);
     if (lease_hold_run(run, waits_for, now_ticks,
-            attempt->wish->resumes_paused ? RUN_HELD_TICKS : 0,
+            attempt->request->resumes_paused ? RUN_HELD_TICKS : 0,
             attempt->err.text, &attempt->result->err) != TW_OK ||
         !move_and_store(attempt, LEDGER_WAITING))
         return;
@@ -506,7 +506,8 @@ static void end_held(struct attempt *attempt, const char *waits_for)
     set_deferred(attempt, lease_boot_ms(&attempt->lease, run->resumes_ticks));
     attempt->result->for_cause = true;
     /* The `run` command prints each new cause itself. */
-    if (run->waits_since_ticks == now_ticks && !attempt->wish->resumes_paused)
+    if (run->waits_since_ticks == now_ticks &&
+        !attempt->request->resumes_paused)
         log_run_warn(&attempt->log, "is held%s: %s",
             run->ending.len > 0 ? "" : ", no failure of its own",
             attempt->err.text);
@@ -518,7 +519,7 @@ static void end_held(struct attempt *attempt, const char *waits_for)
  * the run is retried soon. */
 static void end_outage(struct attempt *attempt)
 {
-    int64_t hide_ms = attempt->wish->message ? OUTAGE_HIDE_MS : RUN_AGAIN_MS;
+    int64_t hide_ms = attempt->request->message ? OUTAGE_HIDE_MS : RUN_AGAIN_MS;
 
     if (attempt->run.archive_full) {
         end_held(attempt, LEDGER_WAITS_FOR_ARCHIVE);
@@ -733,7 +734,7 @@ static void end_try_again(struct attempt *attempt)
         run->failures = 0;
     else if (run->failures < INT32_MAX)
         run->failures++;
-    if (run->failures >= attempt->wish->max_attempts) {
+    if (run->failures >= attempt->request->max_attempts) {
         reason = mem_format("%d attempt%s failed without progress: %s",
             (int)run->failures, run->failures == 1 ? "" : "s",
             attempt->err.text);
@@ -787,7 +788,7 @@ static void watch(struct attempt *attempt, struct run *run)
 
 static enum run_end run_kind(struct attempt *attempt)
 {
-    const struct job *job = attempt->wish->job;
+    const struct job *job = attempt->request->job;
     struct run *run = &attempt->run;
     enum run_end end;
 
@@ -795,9 +796,9 @@ static enum run_end run_kind(struct attempt *attempt)
         attempt->environment->request_pool, &attempt->lease.deadline);
     pool_client_of(run->request_pool, job->name, job->max_entities_per_second);
     pool_client_trace(run->request_pool, attempt->log.traceparent);
-    if (!attempt->wish->resumes_paused)
-        request_pool_watch_silence(run->request_pool, attempt->wish->store);
-    run->ledger = attempt->wish->store;
+    if (!attempt->request->resumes_paused)
+        request_pool_watch_silence(run->request_pool, attempt->request->store);
+    run->ledger = attempt->request->store;
     run->ledger_table = LEDGER_TABLE;
     run->ends_load = job->kind->ends_load;
     run->load_open = attempt->lease.load_open;
@@ -831,7 +832,7 @@ static enum run_end run_kind(struct attempt *attempt)
 static void end_run_ended(struct attempt *attempt)
 {
     const struct ledger_run *run = &attempt->lease.run;
-    const struct lease_request *wish = attempt->wish;
+    const struct lease_request *request = attempt->request;
 
     /* Writes of another attempt may still be carried out. */
     attempt->indeterminate = true;
@@ -839,9 +840,9 @@ static void end_run_ended(struct attempt *attempt)
     attempt->result->already = true;
     attempt->result->otherwise =
         run->state == LEDGER_SUCCEEDED &&
-        (bound_kind_changed(run, wish->job) ||
-            bound_definition_changed(run, wish->job) ||
-            bound_accounts_changed(run, wish->job, wish->accounts));
+        (bound_kind_changed(run, request->job) ||
+            bound_definition_changed(run, request->job) ||
+            bound_accounts_changed(run, request->job, request->accounts));
     (void)err_fail(&attempt->result->err, TW_INVALID, "%.*s",
         SLICE_ARG(attempt->lease.run.error));
     lease_delete_message(&attempt->lease);
@@ -936,7 +937,7 @@ static enum run_end check_open(struct attempt *attempt)
     enum tw_err outcome;
 
     do
-        outcome = ledger_check_open(attempt->wish->store, &call.exchange,
+        outcome = ledger_check_open(attempt->request->store, &call.exchange,
             attempt->lease.run.job, &attempt->err);
     while (retry_call_again(&call, outcome));
     if (outcome == TW_OK)
@@ -951,9 +952,9 @@ static struct locks_request locks_of(const struct attempt *attempt)
 {
     const struct ledger_run *run = &attempt->lease.run;
 
-    return (struct locks_request){.store = attempt->wish->store,
+    return (struct locks_request){.store = attempt->request->store,
         .deadline = &attempt->lease.own,
-        .job = attempt->wish->job,
+        .job = attempt->request->job,
         .stores = attempt->definition->stores,
         .id = run->id,
         .requested_ticks = run->requested_ticks};
@@ -1056,14 +1057,14 @@ static void attempt_with_lease(
         return;
     }
     if (args == NULL) {
-        if (message_args_parse(attempt->wish->job, run->args, &attempt->arena,
-                &own, &attempt->err) != TW_OK) {
+        if (message_args_parse(attempt->request->job, run->args,
+                &attempt->arena, &own, &attempt->err) != TW_OK) {
             end_badly(attempt, LEDGER_POISONED, attempt->err.text);
             return;
         }
         args = &own;
     }
-    if (attempt->wish->job->kind->table_job && !begin_table_job(attempt))
+    if (attempt->request->job->kind->table_job && !begin_table_job(attempt))
         return;
     stop_waiting(attempt);
     set_run(attempt, args);
@@ -1085,23 +1086,23 @@ static void count_end(const struct attempt *attempt)
     struct activity *activity = attempt->environment->activity;
     const struct attempt_result *result = attempt->result;
     const struct ledger_run *run = &attempt->lease.run;
-    const struct lease_request *wish = attempt->wish;
-    struct slice job = slice_of(wish->job->name);
+    const struct lease_request *request = attempt->request;
+    struct slice job = slice_of(request->job->name);
 
     if (result->end == ATTEMPT_DEFERRED && result->for_cause)
-        activity_held(activity, job, wish->id,
-            attempt->away ? attempt->away : wish->store->name, run->waits_for,
-            result->until_ms);
+        activity_held(activity, job, request->id,
+            attempt->away ? attempt->away : request->store->name,
+            run->waits_for, result->until_ms);
     else
-        activity_not_held(activity, job, wish->id);
+        activity_not_held(activity, job, request->id);
     if (result->end == ATTEMPT_RUN_ENDED && !result->already)
-        activity_run_ended(activity, wish->job->name, result->state);
+        activity_run_ended(activity, request->job->name, result->state);
     if (result->end == ATTEMPT_LEASE_LOST)
-        activity_lease_lost(activity, wish->job->name);
+        activity_lease_lost(activity, request->job->name);
 }
 
 void attempt_run(const struct attempt_environment *environment,
-    const struct definition *definition, const struct lease_request *wish,
+    const struct definition *definition, const struct lease_request *request,
     const struct run_args *args, struct attempt_result *ret)
 {
     struct attempt attempt = {.environment = environment,
@@ -1109,23 +1110,23 @@ void attempt_run(const struct attempt_environment *environment,
         .lease_status = LEASE_VALID,
         .begun_ms = platform_boot_ms(),
         .result = ret};
-    struct lease_request own = *wish;
+    struct lease_request own = *request;
     enum lease_outcome outcome;
 
     *ret = (struct attempt_result){.end = ATTEMPT_OUTAGE};
     arena_init(&attempt.arena);
     own.accounts =
-        bound_accounts(wish->job, definition->stores, &attempt.arena);
-    attempt.wish = wish = &own;
-    attempt.log = (struct log_run){.job = wish->job->name,
-        .id = arena_copy(&attempt.arena, wish->id).at,
-        .store = wish->store->name};
+        bound_accounts(request->job, definition->stores, &attempt.arena);
+    attempt.request = request = &own;
+    attempt.log = (struct log_run){.job = request->job->name,
+        .id = arena_copy(&attempt.arena, request->id).at,
+        .store = request->store->name};
     attempt.log.object = arena_format(
         &attempt.arena, "run %s/%s", attempt.log.job, attempt.log.id)
                              .at;
     ret->run = hash_slice(HASH_BEGIN, slice_of(attempt.log.object));
-    lease_init(&attempt.lease, wish);
-    outcome = lease_acquire(&attempt.lease, wish, &ret->outcome, &ret->err);
+    lease_init(&attempt.lease, request);
+    outcome = lease_acquire(&attempt.lease, request, &ret->outcome, &ret->err);
     ret->acquired = outcome == LEASE_ACQUIRED;
     if (ret->acquired)
         attempt_with_lease(&attempt, args);

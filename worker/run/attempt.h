@@ -88,7 +88,7 @@ struct attempt_result {
 };
 
 /*
- * attempt_run: acquire the lease of the run that wish names, let the kind of
+ * attempt_run: acquire the lease of the run that request names, let the kind of
  * the run's job work under definition, release the lease. args: from
  * message_args(). For an orphan or a wake-up message args is NULL. Then the
  * arguments in the ledger are used; if they no longer fit the job, the run is
@@ -96,7 +96,7 @@ struct attempt_result {
  * depending on the outcome. Logs the run's start and end for the operator.
  */
 void attempt_run(const struct attempt_environment *environment,
-    const struct definition *definition, const struct lease_request *wish,
+    const struct definition *definition, const struct lease_request *request,
     const struct run_args *args, struct attempt_result *ret);
 
 /* attempt_retry_ms: return how long to wait before the next attempt, after this

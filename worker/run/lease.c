@@ -138,11 +138,11 @@ static void take_message(
         lease->pop_receipt, sizeof(lease->pop_receipt), message->pop_receipt);
 }
 
-void lease_init(struct lease *lease, const struct lease_request *wish)
+void lease_init(struct lease *lease, const struct lease_request *request)
 {
-    *lease = (struct lease){.store = wish->store,
-        .visibility_timeout_ms = wish->visibility_timeout_s * 1000,
-        .lock_file = wish->lock_file,
+    *lease = (struct lease){.store = request->store,
+        .visibility_timeout_ms = request->visibility_timeout_s * 1000,
+        .lock_file = request->lock_file,
         .noted = LOCK_FILE_NOWHERE,
         .deadline_ms = PLATFORM_NEVER};
     ledger_run_init(&lease->run);
@@ -153,8 +153,8 @@ void lease_init(struct lease *lease, const struct lease_request *wish)
     lease_clock_init(&lease->clock, lease->store, lease->visibility_timeout_ms);
     deadline_watch(&lease->deadline, &lease->clock, false);
     deadline_watch(&lease->own, &lease->clock, true);
-    if (wish->message)
-        take_message(lease, wish->message);
+    if (request->message)
+        take_message(lease, request->message);
 }
 
 /* Call before the first write that may acquire the lease. */
@@ -199,49 +199,50 @@ static void set_worker(struct ledger_run *run)
 /* Context of the ledger change in lease_acquire(). */
 struct taking {
     struct lease *lease; /* must be first, for note_request() */
-    const struct lease_request *wish;
+    const struct lease_request *request;
     enum lease_outcome outcome;
     int64_t sent_ms; /* when the first try was sent. The deadlines count from
                         then, because any of the tries may be the stored one */
 };
 
 /* Fill in a run that is not in the ledger yet. */
-static void begin_run(struct ledger_run *run, const struct lease_request *wish)
+static void begin_run(
+    struct ledger_run *run, const struct lease_request *request)
 {
-    run->args = ledger_text(run, wish->args_json);
-    run->traceparent = ledger_text(run, wish->traceparent);
-    run->accept_deletes = wish->accept_deletes;
+    run->args = ledger_text(run, request->args_json);
+    run->traceparent = ledger_text(run, request->traceparent);
+    run->accept_deletes = request->accept_deletes;
 }
 
 /* Let the run accept deletes if the request says so. A message is received
  * again for each attempt, so its acceptance is taken up only once. */
-static void take_acceptance(
-    struct ledger_run *run, const struct lease_request *wish, int64_t now_ticks)
+static void take_acceptance(struct ledger_run *run,
+    const struct lease_request *request, int64_t now_ticks)
 {
-    if (!wish->accept_deletes)
+    if (!request->accept_deletes)
         return;
-    if (!wish->message)
+    if (!request->message)
         ledger_accept_deletes(run, true, now_ticks);
-    else if (wish->message->inserted_ticks > run->accepted_ticks)
-        ledger_accept_deletes(run, true, wish->message->inserted_ticks);
+    else if (request->message->inserted_ticks > run->accepted_ticks)
+        ledger_accept_deletes(run, true, request->message->inserted_ticks);
 }
 
-/* Set RequestedAt, unless it is set: to the earlier of wish->requested_ticks
+/* Set RequestedAt, unless it is set: to the earlier of request->requested_ticks
  * and the message's InsertionTime, or to the time now if neither is known. Jobs
  * compare RequestedAt with times that applications write. For a local store
  * (store_capabilities.local) these are times of this machine's clock. */
 static void set_request(
-    struct ledger_run *run, const struct lease_request *wish)
+    struct ledger_run *run, const struct lease_request *request)
 {
     if (run->requested_ticks != 0)
         return;
-    run->requested_ticks = wish->requested_ticks;
-    if (wish->message &&
+    run->requested_ticks = request->requested_ticks;
+    if (request->message &&
         (run->requested_ticks == 0 ||
-            run->requested_ticks > wish->message->inserted_ticks))
-        run->requested_ticks = wish->message->inserted_ticks;
+            run->requested_ticks > request->message->inserted_ticks))
+        run->requested_ticks = request->message->inserted_ticks;
     if (run->requested_ticks == 0)
-        run->requested_ticks = wish->store->capabilities.local
+        run->requested_ticks = request->store->capabilities.local
                                    ? platform_wall_ticks()
                                    : run->started_ticks;
 }
@@ -296,12 +297,12 @@ static const char *change_note(
 /* Bind the run to the job. A checkpoint and a phase that were reached under
  * another definition, or in other accounts, are dropped. */
 static void set_definition(struct lease *lease, struct ledger_run *run,
-    const struct lease_request *wish)
+    const struct lease_request *request)
 {
-    const struct job *job = wish->job;
+    const struct job *job = request->job;
     const struct log_run log = {.job = job->name, .id = run->id.at};
     bool changed = bound_definition_changed(run, job) ||
-                   bound_accounts_changed(run, job, wish->accounts);
+                   bound_accounts_changed(run, job, request->accounts);
 
     lease->starts_over = changed && run->checkpoint.len > 0;
     lease->binds = run->definition.len == 0;
@@ -316,7 +317,7 @@ static void set_definition(struct lease *lease, struct ledger_run *run,
             "checkpoint: starting over",
             SLICE_ARG(run->job), SLICE_ARG(run->id));
     }
-    bound_set(run, job, wish->accounts);
+    bound_set(run, job, request->accounts);
 }
 
 /* ---- helpers ---- */
@@ -430,7 +431,7 @@ static enum tw_err become_owner(
     struct taking *taking, struct ledger_run *run, struct err *err)
 {
     struct lease *lease = taking->lease;
-    const struct lease_request *wish = taking->wish;
+    const struct lease_request *request = taking->request;
     enum tw_err outcome;
 
     ledger_note_idle(run, lease_now_ticks(lease));
@@ -445,7 +446,7 @@ static enum tw_err become_owner(
         begin_owning(lease);
     }
     lease->previous_owner_crashed = ledger_takes_over(run);
-    lease->load_open = may_have_load(run, wish->job);
+    lease->load_open = may_have_load(run, request->job);
     if (run->failed_logged < 0)
         run->failed_logged = 0; /* another program wrote it: tableward writes no
                                    such value */
@@ -461,43 +462,43 @@ static enum tw_err become_owner(
     run->updated_ticks = lease_now_ticks(lease);
     if (run->started_ticks == 0)
         run->started_ticks = run->updated_ticks;
-    set_request(run, wish);
-    take_acceptance(run, wish, run->updated_ticks);
+    set_request(run, request);
+    take_acceptance(run, request, run->updated_ticks);
     /* If the run has a kind already, it is that of the job (bound_check()), or
      * the attempt only stores the run's end. */
     if (run->kind.len == 0)
-        run->kind = ledger_text(run, slice_of(wish->job->kind->name));
-    if (wish->message)
-        run->queue = ledger_text(run, slice_of(wish->message->queue));
+        run->kind = ledger_text(run, slice_of(request->job->kind->name));
+    if (request->message)
+        run->queue = ledger_text(run, slice_of(request->message->queue));
     set_worker(run);
     /* If Control is set, the attempt may only complete a load. So the run is
      * not bound to the present definition, which perhaps no operator has
      * accepted. */
     lease->only_load = run->control.len > 0;
     if (run->ending.len == 0 && !lease->only_load)
-        set_definition(lease, run, wish);
+        set_definition(lease, run, request);
     return TW_OK;
 }
 
 /* Must the run wait for CRASHED_SPACING? Not if an operator has asked for
  * `pause` or `cancel` and no attempt must complete a load first. */
 static bool is_spaced(
-    const struct lease_request *wish, const struct ledger_run *run)
+    const struct lease_request *request, const struct ledger_run *run)
 {
-    return run->owner.len > 0 && run->silent >= wish->max_attempts &&
-           (run->control.len == 0 || may_have_load(run, wish->job));
+    return run->owner.len > 0 && run->silent >= request->max_attempts &&
+           (run->control.len == 0 || may_have_load(run, request->job));
 }
 
 /* Returns until when the run may not be acquired; 0: it may be acquired now.
  * The lease of an owner whose process has died is ignored, but not the wait of
  * CRASHED_SPACING. */
 static int64_t held_until(const struct lease *lease,
-    const struct lease_request *wish, const struct ledger_run *run)
+    const struct lease_request *request, const struct ledger_run *run)
 {
     int64_t until = run->resumes_ticks;
     int64_t expires = run->owner.len > 0 ? run->lease_until_ticks : 0;
 
-    if (expires > 0 && is_spaced(wish, run))
+    if (expires > 0 && is_spaced(request, run))
         expires +=
             CRASHED_SPACING * lease->visibility_timeout_ms * TICKS_PER_MS;
     else if (expires > lease->date_ticks &&
@@ -519,14 +520,14 @@ static int64_t held_until(const struct lease *lease,
  * `cancel` in Control.
  */
 static int64_t visible_at(const struct lease *lease,
-    const struct lease_request *wish, const struct ledger_run *run)
+    const struct lease_request *request, const struct ledger_run *run)
 {
     int64_t now = lease->date_ticks, until = lease->until_ticks;
     int64_t wait = now - run->started_ticks;
 
-    if (wish->message == NULL || run->resumes_ticks > now)
+    if (request->message == NULL || run->resumes_ticks > now)
         return until;
-    if (is_spaced(wish, run) &&
+    if (is_spaced(request, run) &&
         (!ledger_lease_is_live(run, now) ||
             lock_file_is_dead(lease->lock_file, run->owner)))
         return until - now < CRASHED_READ_TICKS ? until
@@ -547,16 +548,16 @@ static int64_t visible_at(const struct lease *lease,
 static bool waits_for_definition(const struct taking *taking,
     const struct ledger_run *run, bool obeys, struct err *why)
 {
-    const struct lease_request *wish = taking->wish;
+    const struct lease_request *request = taking->request;
     enum ledger_state state;
     struct slice reason;
 
     if (lease_ending(run, &state, &reason) && !obeys)
         return false;
-    if (obeys && !bound_kind_changed(run, wish->job) &&
-        !bound_accounts_changed(run, wish->job, wish->accounts))
+    if (obeys && !bound_kind_changed(run, request->job) &&
+        !bound_accounts_changed(run, request->job, request->accounts))
         return false;
-    return bound_check(run, wish->job, wish->accounts, why) != TW_OK;
+    return bound_check(run, request->job, request->accounts, why) != TW_OK;
 }
 
 /* Decide whether run, as just read, may be acquired. LEASE_ACQUIRED: it may.
@@ -565,25 +566,25 @@ static bool waits_for_definition(const struct taking *taking,
 static enum lease_outcome check_acquirable(
     struct taking *taking, const struct ledger_run *run, struct err *err)
 {
-    const struct lease_request *wish = taking->wish;
+    const struct lease_request *request = taking->request;
     struct lease *lease = taking->lease;
 
     if (run->etag.len == 0)
-        return wish->must_exist ? LEASE_RUN_MISSING : LEASE_ACQUIRED;
-    if (wish->args_json.len > 0 &&
-        !message_args_same(wish->args_json, run->args)) {
+        return request->must_exist ? LEASE_RUN_MISSING : LEASE_ACQUIRED;
+    if (request->args_json.len > 0 &&
+        !message_args_same(request->args_json, run->args)) {
         (void)err_fail(err, TW_INVALID,
             "the id %.*s was used before with other arguments",
-            SLICE_ARG(wish->id));
+            SLICE_ARG(request->id));
         return LEASE_REFUSED;
     }
     if (ledger_state_ended(run->state))
         return LEASE_RUN_ENDED;
     if (run->state == LEDGER_PAUSED)
-        return wish->resumes_paused ? LEASE_ACQUIRED : LEASE_RUN_PAUSED;
-    lease->until_ticks = held_until(lease, wish, run);
+        return request->resumes_paused ? LEASE_ACQUIRED : LEASE_RUN_PAUSED;
+    lease->until_ticks = held_until(lease, request, run);
     if (lease->until_ticks != 0)
-        lease->until_ticks = visible_at(lease, wish, run);
+        lease->until_ticks = visible_at(lease, request, run);
     return lease->until_ticks != 0 ? LEASE_HELD : LEASE_ACQUIRED;
 }
 
@@ -628,7 +629,7 @@ static enum tw_err hold_for_definition(struct taking *taking,
 {
     enum tw_err outcome;
 
-    bound_offer(run, taking->wish->job, taking->wish->accounts);
+    bound_offer(run, taking->request->job, taking->request->accounts);
     if (run->state == LEDGER_PAUSED) {
         taking->outcome = LEASE_REFUSED;
         (void)err_fail(err, TW_CONFLICT, "%s", why->text);
@@ -649,7 +650,7 @@ static enum tw_err apply_acquire(
     struct ledger_run *run, int64_t now_ticks, void *context, struct err *err)
 {
     struct taking *taking = context;
-    const struct lease_request *wish = taking->wish;
+    const struct lease_request *request = taking->request;
     bool obeys; /* an operator has asked to cancel or pause the run */
     struct err why;
 
@@ -658,10 +659,10 @@ static enum tw_err apply_acquire(
         return TW_CONFLICT;
     obeys =
         run->control.len > 0 && ledger_may_move(run->state, asked_state(run));
-    if (obeys && !may_have_load(run, wish->job))
+    if (obeys && !may_have_load(run, request->job))
         return apply_control(taking, run, err);
     if (run->etag.len == 0)
-        begin_run(run, wish);
+        begin_run(run, request);
     if (waits_for_definition(taking, run, obeys, &why))
         return hold_for_definition(taking, run, now_ticks, &why, err);
     return become_owner(taking, run, err);
@@ -736,19 +737,21 @@ static bool use_last_date(struct lease *lease)
  * `enqueue` and `retry` write a run to the ledger before they put its
  * message. */
 static enum ledger_known what_is_known(
-    struct lease *lease, const struct lease_request *wish)
+    struct lease *lease, const struct lease_request *request)
 {
-    bool is_first = wish->message && wish->message->dequeue_count <= 1 &&
-                    slice_equal(wish->message->id, wish->id);
+    bool is_first = request->message && request->message->dequeue_count <= 1 &&
+                    slice_equal(request->message->id, request->id);
 
-    return is_first && !wish->must_exist && use_last_date(lease) ? LEDGER_ABSENT
-                                                                 : LEDGER_READ;
+    return is_first && !request->must_exist && use_last_date(lease)
+               ? LEDGER_ABSENT
+               : LEDGER_READ;
 }
 
 enum lease_outcome lease_acquire(struct lease *lease,
-    const struct lease_request *wish, enum tw_err *ret_outcome, struct err *err)
+    const struct lease_request *request, enum tw_err *ret_outcome,
+    struct err *err)
 {
-    struct taking taking = {lease, wish, LEASE_OUTAGE, 0};
+    struct taking taking = {lease, request, LEASE_OUTAGE, 0};
     const struct retry_limits limits = take_limits(lease);
     struct ledger_change change = {.store = lease->store,
         .deadline = &lease->own,
@@ -759,10 +762,11 @@ enum lease_outcome lease_acquire(struct lease *lease,
     enum tw_err outcome;
 
     (void)lock_file_owner(lease->lock_file, lease->owner);
-    lease->stored.job = ledger_text(&lease->stored, slice_of(wish->job->name));
-    lease->stored.id = ledger_text(&lease->stored, wish->id);
-    outcome =
-        ledger_change(&change, what_is_known(lease, wish), &lease->stored, err);
+    lease->stored.job =
+        ledger_text(&lease->stored, slice_of(request->job->name));
+    lease->stored.id = ledger_text(&lease->stored, request->id);
+    outcome = ledger_change(
+        &change, what_is_known(lease, request), &lease->stored, err);
     ledger_copy(&lease->run, &lease->stored);
     *ret_outcome = TW_CONFLICT;
     if (outcome == TW_OK ||

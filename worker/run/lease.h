@@ -165,7 +165,7 @@ enum lease_outcome {
  * lease_init: prepare the lease; sends no request. lease_done frees the memory;
  * it does not release the lease in the ledger.
  */
-void lease_init(struct lease *lease, const struct lease_request *wish);
+void lease_init(struct lease *lease, const struct lease_request *request);
 void lease_done(struct lease *lease);
 
 /*
@@ -180,7 +180,7 @@ void lease_done(struct lease *lease);
  * TW_CONFLICT. Retries while the service is busy, for at most 10 s.
  */
 enum lease_outcome lease_acquire(struct lease *lease,
-    const struct lease_request *wish, enum tw_err *ret_outcome,
+    const struct lease_request *request, enum tw_err *ret_outcome,
     struct err *err);
 
 /* Whether the ledger still has this lease. */

@@ -164,13 +164,13 @@ enum tw_err poison_message(struct store *store, const char *job,
     const struct setup_queue *queue, const struct lease_message *message,
     int64_t visibility_timeout_s, const char *reason, struct err *err)
 {
-    struct lease_request wish = {.store = store,
+    struct lease_request request = {.store = store,
         .message = message,
         .visibility_timeout_s = visibility_timeout_s};
     struct lease lease;
     enum tw_err outcome;
 
-    lease_init(&lease, &wish);
+    lease_init(&lease, &request);
     set_run(&lease, job, queue, message, reason);
     outcome = copy_and_tell(&lease, message, err);
     if (outcome == TW_OK) {

@@ -264,8 +264,8 @@ static enum tw_err create_ledger(struct store *store, struct err *err)
 /* Make attempts until the run ends or stops. Deletes are accepted for one round
  * only: the first attempt that acquires the run stores the acceptance in the
  * ledger, so the later attempts do not accept deletes once more. */
-static enum tw_err attempts(struct single *single, struct lease_request *wish,
-    struct single_result *ret, struct err *err)
+static enum tw_err attempts(struct single *single,
+    struct lease_request *request, struct single_result *ret, struct err *err)
 {
     struct attempt_environment environment = {
         .request_pool = single->request_pool,
@@ -278,10 +278,10 @@ static enum tw_err attempts(struct single *single, struct lease_request *wish,
     enum tw_err outcome;
 
     do {
-        attempt_run(&environment, single->options.definition, wish,
+        attempt_run(&environment, single->options.definition, request,
             &single->options.args, &work);
         if (work.acquired)
-            wish->accept_deletes = false;
+            request->accept_deletes = false;
     } while (go_on(single, &work, ret, &outcome, err));
     return outcome;
 }

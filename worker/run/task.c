@@ -23,7 +23,7 @@ struct doing {
     struct arena *arena;
 };
 
-static struct lease_request wish_of(const struct doing *doing)
+static struct lease_request lease_request_of(const struct doing *doing)
 {
     const struct definition *definition = doing->task->definition;
     const struct setup *setup = definition->setup;
@@ -37,24 +37,24 @@ static struct lease_request wish_of(const struct doing *doing)
 static void do_orphan(const struct doing *doing, struct task_report *report)
 {
     const struct task *task = doing->task;
-    struct lease_request wish = wish_of(doing);
+    struct lease_request lease_request = lease_request_of(doing);
 
-    wish.job = task->orphan_job;
-    wish.id = task->orphan_id;
-    wish.must_exist = true;
-    attempt_run(
-        doing->environment, task->definition, &wish, NULL, &report->result);
+    lease_request.job = task->orphan_job;
+    lease_request.id = task->orphan_id;
+    lease_request.must_exist = true;
+    attempt_run(doing->environment, task->definition, &lease_request, NULL,
+        &report->result);
 }
 
 /* Hide the message for wait_ms. Other messages are not delayed. */
 static void hide(const struct doing *doing, const struct lease_message *message,
     int64_t wait_ms, struct task_report *report)
 {
-    struct lease_request wish = wish_of(doing);
+    struct lease_request lease_request = lease_request_of(doing);
     struct lease lease;
 
-    wish.message = message;
-    lease_init(&lease, &wish);
+    lease_request.message = message;
+    lease_init(&lease, &lease_request);
     lease_hide_message_ms(&lease, wait_ms);
     lease_done(&lease);
     report->result.end = ATTEMPT_DEFERRED;
@@ -64,11 +64,11 @@ static void hide(const struct doing *doing, const struct lease_message *message,
 static void delete_message(
     const struct doing *doing, const struct lease_message *message)
 {
-    struct lease_request wish = wish_of(doing);
+    struct lease_request lease_request = lease_request_of(doing);
     struct lease lease;
 
-    wish.message = message;
-    lease_init(&lease, &wish);
+    lease_request.message = message;
+    lease_init(&lease, &lease_request);
     lease_delete_message(&lease);
     lease_done(&lease);
 }
@@ -119,15 +119,16 @@ static bool do_wake_up(const struct doing *doing,
     const struct lease_message *message, const struct request *request,
     struct task_report *report)
 {
-    struct lease_request wish = wish_of(doing);
+    struct lease_request lease_request = lease_request_of(doing);
 
-    wish.job = request->wake_up_job;
-    wish.id = request->wake_up_id.len > 0 ? request->wake_up_id : message->id;
-    wish.args_json = request->wake_up_args_json;
-    wish.message = message;
-    wish.must_exist = true;
-    attempt_run(doing->environment, doing->task->definition, &wish, NULL,
-        &report->result);
+    lease_request.job = request->wake_up_job;
+    lease_request.id =
+        request->wake_up_id.len > 0 ? request->wake_up_id : message->id;
+    lease_request.args_json = request->wake_up_args_json;
+    lease_request.message = message;
+    lease_request.must_exist = true;
+    attempt_run(doing->environment, doing->task->definition, &lease_request,
+        NULL, &report->result);
     return report->result.end != ATTEMPT_RUN_MISSING &&
            report->result.end != ATTEMPT_REFUSED;
 }
@@ -154,16 +155,16 @@ static void do_request(const struct doing *doing,
     const struct lease_message *message, const struct request *request,
     struct task_report *report)
 {
-    struct lease_request wish = wish_of(doing);
+    struct lease_request lease_request = lease_request_of(doing);
 
-    wish.job = request->job;
-    wish.id = request->id.len > 0 ? request->id : message->id;
-    wish.args_json = request->args_json;
-    wish.requested_ticks = request->requested_ticks;
-    wish.traceparent = request->traceparent;
-    wish.accept_deletes = request->accept_deletes;
-    wish.message = message;
-    attempt_run(doing->environment, doing->task->definition, &wish,
+    lease_request.job = request->job;
+    lease_request.id = request->id.len > 0 ? request->id : message->id;
+    lease_request.args_json = request->args_json;
+    lease_request.requested_ticks = request->requested_ticks;
+    lease_request.traceparent = request->traceparent;
+    lease_request.accept_deletes = request->accept_deletes;
+    lease_request.message = message;
+    attempt_run(doing->environment, doing->task->definition, &lease_request,
         &request->args, &report->result);
     if (report->result.end == ATTEMPT_REFUSED) {
         const struct err why = report->result.err; /* poison() writes it */
