@@ -32,8 +32,8 @@ struct cascade_share {
     int walked; /* the share of the keys that the walk has read; -1: unknown */
     int noted;  /* `walked` at the last call of walk_visitor.reached(); -1:
                    there was none */
-    uint64_t sequence; /* number of operations added before that call */
-    uint64_t settled;  /* number of operations completed in this walk */
+    uint64_t sequence;  /* number of operations added before that call */
+    uint64_t completed; /* number of operations completed in this walk */
 };
 
 struct cascade_attempt {

@@ -169,7 +169,7 @@ static void set_share(struct cascade_attempt *c)
 {
     const struct cascade_share *share = &c->share;
     uint64_t done =
-        share->settled < share->sequence ? share->settled : share->sequence;
+        share->completed < share->sequence ? share->completed : share->sequence;
     int now;
 
     if (share->noted < share->begun || share->sequence == 0)
@@ -180,12 +180,13 @@ static void set_share(struct cascade_attempt *c)
         c->run->share = now;
 }
 
-static void count_settled(void *context, const struct batch_writer_settled *how)
+static void count_completed(
+    void *context, const struct batch_writer_completed *how)
 {
     const struct held *held = context;
 
     (void)how;
-    held->c->share.settled++;
+    held->c->share.completed++;
     set_share(held->c);
 }
 
@@ -280,7 +281,7 @@ static enum tw_err delete_page(void *context, struct match *match,
         .operation = {.type = OPERATION_DELETE},
         .decide = rule->child_count == 0 ? decide_leaf : decide_emptied,
         .context = held,
-        .settled = count_settled,
+        .completed = count_completed,
     };
     enum tw_err outcome = TW_CONFLICT;
 

@@ -80,14 +80,14 @@ struct batch_writer {
                                so far, for request_pool_wait_any() */
 
     uint64_t sequence, low_water;
-    unsigned char settled[SEQUENCES_MAX / 8]; /* one bit per sequence number
+    unsigned char completed[SEQUENCES_MAX / 8]; /* one bit per sequence number
                                                  modulo SEQUENCES_MAX: set if
                                                  the operation is completed and
                                                  above low_water */
 
     int64_t done, failed;
     bool indeterminate; /* a request had an unknown outcome */
-    bool settling;      /* batch_writer_finish() is running: no batch is sent
+    bool finishing;     /* batch_writer_finish() is running: no batch is sent
                          * any more */
     enum tw_err broken;
     struct err why;
@@ -146,32 +146,32 @@ static void drop_all(struct batch_buffers *list)
 
 /* ---- sequence numbers ---- */
 
-static bool is_settled(
+static bool is_completed(
     const struct batch_writer *batch_writer, uint64_t sequence)
 {
     uint64_t bit = sequence % SEQUENCES_MAX;
 
-    return batch_writer->settled[bit / 8] >> (bit % 8) & 1;
+    return batch_writer->completed[bit / 8] >> (bit % 8) & 1;
 }
 
-static void set_settled(
-    struct batch_writer *batch_writer, uint64_t sequence, bool settled)
+static void set_completed(
+    struct batch_writer *batch_writer, uint64_t sequence, bool completed)
 {
     uint64_t bit = sequence % SEQUENCES_MAX;
-    unsigned mask = 1u << (bit % 8), was = batch_writer->settled[bit / 8];
+    unsigned mask = 1u << (bit % 8), was = batch_writer->completed[bit / 8];
 
-    batch_writer->settled[bit / 8] =
-        (unsigned char)(settled ? was | mask : was & ~mask);
+    batch_writer->completed[bit / 8] =
+        (unsigned char)(completed ? was | mask : was & ~mask);
 }
 
-static void settle_sequence(
+static void complete_sequence(
     struct batch_writer *batch_writer, uint64_t sequence)
 {
-    set_settled(batch_writer, sequence, true);
+    set_completed(batch_writer, sequence, true);
     while (batch_writer->low_water < batch_writer->sequence &&
-           is_settled(batch_writer, batch_writer->low_water + 1)) {
+           is_completed(batch_writer, batch_writer->low_water + 1)) {
         batch_writer->low_water++;
-        set_settled(batch_writer, batch_writer->low_water, false);
+        set_completed(batch_writer, batch_writer->low_water, false);
     }
 }
 
@@ -218,15 +218,16 @@ static void tell(const struct batch_buffer_entry *entry)
     };
     const struct batch_item *item = &entry->item;
 
-    if (item->settled)
-        item->settled(item->context, &(struct batch_writer_settled){
-                                         .end = ends[entry->fate],
-                                         .indeterminate = entry->indeterminate,
-                                         .etag = entry->etag,
-                                     });
+    if (item->completed)
+        item->completed(
+            item->context, &(struct batch_writer_completed){
+                               .end = ends[entry->fate],
+                               .indeterminate = entry->indeterminate,
+                               .etag = entry->etag,
+                           });
 }
 
-static void settle_entry(
+static void complete_entry(
     struct batch_writer *batch_writer, const struct batch_buffer_entry *entry)
 {
     switch (entry->fate) {
@@ -246,7 +247,7 @@ static void settle_entry(
         break;
     }
     tell(entry);
-    settle_sequence(batch_writer, entry->sequence);
+    complete_sequence(batch_writer, entry->sequence);
 }
 
 /* Put a batch with its remaining operations in front of all ready batches or,
@@ -255,7 +256,7 @@ static void settle_entry(
 static void send_again(
     struct batch_writer *batch_writer, struct batch_buffer *batch_buffer)
 {
-    if (batch_writer->settling)
+    if (batch_writer->finishing)
         batch_buffer_free(batch_buffer);
     else
         push_first(&batch_writer->ready, batch_buffer);
@@ -272,13 +273,13 @@ static void split(
 
 /* Complete the entries whose state is not ENTRY_SEND, and queue the others to
  * be sent again. Takes ownership of the batch. */
-static void settle_batch_buffer(
+static void complete_batch_buffer(
     struct batch_writer *batch_writer, struct batch_buffer *batch_buffer)
 {
     size_t before = batch_buffer->count;
 
     for (size_t i = 0; i < batch_buffer->count; i++)
-        settle_entry(batch_writer, &batch_buffer->entries[i]);
+        complete_entry(batch_writer, &batch_buffer->entries[i]);
     batch_buffer_compact(batch_buffer);
     batch_buffer->rounds =
         batch_buffer->count < before ? 0 : batch_buffer->rounds + 1;
@@ -301,7 +302,7 @@ static void on_ok(
         batch_buffer->entries[i].etag =
             slice_of(batch_buffer->result->etags[i]);
     }
-    settle_batch_buffer(batch_writer, batch_buffer);
+    complete_batch_buffer(batch_writer, batch_buffer);
 }
 
 /*
@@ -322,7 +323,7 @@ static void on_refused(
     }
     batch_buffer_fail(batch_buffer, &batch_buffer->entries[at],
         batch_buffer->task.last.err.text);
-    settle_batch_buffer(batch_writer, batch_buffer);
+    complete_batch_buffer(batch_writer, batch_buffer);
 }
 
 static void break_on_answer(
@@ -382,7 +383,7 @@ static void on_resolved(
         give_up_stubborn(batch_buffer);
     if (batch_buffer->unknowns >= RETRY_TRIES)
         break_on_answer(batch_writer, batch_buffer);
-    settle_batch_buffer(batch_writer, batch_buffer);
+    complete_batch_buffer(batch_writer, batch_buffer);
 }
 
 /* May the batch be re-read? While batch_writer_finish() runs, no batch is sent
@@ -392,7 +393,7 @@ static bool may_resolve(const struct batch_writer *batch_writer,
     const struct batch_buffer *batch_buffer)
 {
     return batch_writer->broken == TW_OK &&
-           (!batch_writer->settling ||
+           (!batch_writer->finishing ||
                batch_buffer->task.outcome == TW_UNKNOWN);
 }
 
@@ -408,7 +409,7 @@ static bool reads_enough(const struct batch_writer *batch_writer)
 static bool must_resolve(const struct batch_writer *batch_writer,
     const struct batch_buffer *batch_buffer)
 {
-    return batch_writer->settling ||
+    return batch_writer->finishing ||
            batch_buffer->rounds >= ROUNDS_BEFORE_SPLIT;
 }
 
@@ -753,7 +754,7 @@ enum tw_err batch_writer_drain(
 
 void batch_writer_finish(struct batch_writer *batch_writer)
 {
-    batch_writer->settling = true;
+    batch_writer->finishing = true;
     drop_all(&batch_writer->open);
     drop_all(&batch_writer->ready);
     while (batch_writer->under_way.first) {
@@ -766,7 +767,7 @@ void batch_writer_finish(struct batch_writer *batch_writer)
     if (batch_writer->sequence > batch_writer->low_water)
         break_batch_writer(
             batch_writer, TW_STOPPED, "the batch writer was ended");
-    batch_writer->settling = false;
+    batch_writer->finishing = false;
 }
 
 uint64_t batch_writer_sequence(const struct batch_writer *batch_writer)

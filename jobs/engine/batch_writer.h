@@ -51,7 +51,7 @@ enum batch_writer_end {
                         * the operation */
 };
 
-struct batch_writer_settled {
+struct batch_writer_completed {
     enum batch_writer_end end;
     bool indeterminate; /* a request that carried the operation had an unknown
                          * outcome: the current state may come from this very
@@ -86,13 +86,13 @@ struct batch_item {
     void *context; /* borrowed until the item is completed */
 
     /*
-     * settled (may be NULL): called once when the operation is completed, on
-     * the run's thread, within a function of the batch writer. settled may not
-     * call this batch writer, but may add operations to another one. It is not
-     * called for operations that batch_writer_finish() or a broken batch writer
-     * drops.
+     * completed (may be NULL): called once when the operation is completed, on
+     * the run's thread, within a function of the batch writer. completed may
+     * not call this batch writer, but may add operations to another one. It is
+     * not called for operations that batch_writer_finish() or a broken batch
+     * writer drops.
      */
-    void (*settled)(void *context, const struct batch_writer_settled *how);
+    void (*completed)(void *context, const struct batch_writer_completed *how);
 };
 
 /*

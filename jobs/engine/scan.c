@@ -87,7 +87,7 @@ struct scan {
 
     size_t page_bytes; /* target memory of a page */
     unsigned top;
-    bool settled;      /* top has the value that page_bytes and mean_bytes
+    bool top_fits;     /* top has the value that page_bytes and mean_bytes
                         * require */
     bool careful;      /* a response has been too large */
     size_t mean_bytes; /* memory of an average entity; 0: not known */
@@ -324,7 +324,7 @@ static void rise(struct scan *scan)
 
     if (top > PAGE_MAX_ENTITIES)
         top = PAGE_MAX_ENTITIES;
-    scan->settled = top <= most;
+    scan->top_fits = top <= most;
     if (top > most)
         top = most;
     scan->top = top > 0 ? (unsigned)top : 1;
@@ -390,7 +390,7 @@ static void ask_smaller(struct scan *scan)
     unsigned asked = scan->first->request.top;
 
     scan->careful = true;
-    scan->settled = false;
+    scan->top_fits = false;
     if (scan->top >= asked) /* otherwise `top` has fallen since this page was
                                requested */
         scan->top = asked > TOP_FALL ? asked / TOP_FALL : 1;
@@ -447,7 +447,7 @@ static enum tw_err receive(struct scan *scan, struct err *err)
         struct asking *asking = scan->first;
         enum tw_err outcome;
 
-        atomic_store(&scan->may_follow, scan->settled);
+        atomic_store(&scan->may_follow, scan->top_fits);
         request_pool_wait(scan->request_pool, &asking->task);
         atomic_store(&scan->may_follow, false);
         asking->under_way = false;
@@ -534,7 +534,7 @@ struct scan *scan_open(
     scan->top = spec->first_top ? spec->first_top
                 : spec->select  ? PAGE_MAX_ENTITIES
                                 : FIRST_TOP;
-    scan->settled = scan->top == PAGE_MAX_ENTITIES;
+    scan->top_fits = scan->top == PAGE_MAX_ENTITIES;
     after = (struct position){
         .known = spec->resumed,
         .partition_key = scan->spec.after_partition_key,

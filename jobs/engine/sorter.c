@@ -73,7 +73,7 @@ struct shape {
     enum write_decision (*decide)(void *context, const struct operation *sent,
         const struct entity *now, struct arena *arena, struct operation *ret,
         struct err *err);
-    void (*settled)(void *context, const struct batch_writer_settled *how);
+    void (*completed)(void *context, const struct batch_writer_completed *how);
     enum operation_type type;
     size_t property_count;
     struct property properties[]; /* `json` of each has only the beginning of a
@@ -216,7 +216,7 @@ static struct shape *shape_new(const struct batch_item *item)
     shape->store = item->store;
     shape->table = item->table;
     shape->decide = item->decide;
-    shape->settled = item->settled;
+    shape->completed = item->completed;
     shape->type = item->operation.type;
     shape->property_count = count;
     for (size_t i = 0; i < count; i++) {
@@ -241,7 +241,7 @@ static bool has_shape(const struct batch_item *item, const struct shape *shape)
     const struct property *properties = item->operation.entity.properties;
 
     if (item->store != shape->store || item->table != shape->table ||
-        item->decide != shape->decide || item->settled != shape->settled ||
+        item->decide != shape->decide || item->completed != shape->completed ||
         item->operation.type != shape->type ||
         properties_of(&item->operation) != shape->property_count)
         return false;
@@ -513,7 +513,7 @@ static enum tw_err flush_one(const struct held *held,
         .table = held->shape->table,
         .operation = unfold(held, scratch),
         .decide = held->shape->decide,
-        .settled = held->shape->settled,
+        .completed = held->shape->completed,
         .context = held->context,
     };
     enum tw_err code = batch_writer_add(batch_writer, &item, err);

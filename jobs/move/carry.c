@@ -135,8 +135,8 @@ bool carry_is_recent(const struct intent *intent, const struct found *found)
            found->ticks + CLOCK_MARGIN_TICKS >= intent->since_ticks;
 }
 
-/* Implements decide(): stores the current entity in the pair. settled() then
- * decides the state of the pair, because only settled() knows whether an
+/* Implements decide(): stores the current entity in the pair. completed() then
+ * decides the state of the pair, because only completed() knows whether an
  * outcome was unknown. */
 static enum write_decision keep_found(void *context,
     const struct operation *sent, const struct entity *now, struct arena *arena,
@@ -171,7 +171,7 @@ static bool is_accepted(const struct pair *pair, const struct intent *intent)
     return pair->mover->rules->on_conflict == MOVE_ACCEPT_EQUAL;
 }
 
-static void settle_found(struct pair *pair)
+static void complete_found(struct pair *pair)
 {
     if (is_accepted(pair, &carried_of(pair)->intent)) {
         pair_set_state(pair, PAIR_COPIED);
@@ -189,7 +189,8 @@ static void settle_found(struct pair *pair)
                     "stay";
 }
 
-static void settle_insert(void *context, const struct batch_writer_settled *how)
+static void complete_insert(
+    void *context, const struct batch_writer_completed *how)
 {
     struct pair *pair = context;
 
@@ -204,7 +205,7 @@ static void settle_insert(void *context, const struct batch_writer_settled *how)
         mover_fill(pair->mover, &pair->keys[PAIR_COPY]);
         break;
     case WRITE_WAS_NO_OP:
-        settle_found(pair);
+        complete_found(pair);
         break;
     case WRITE_FAILED: /* the batch writer has reported the failure */
     case WRITE_OF_ABSENT:
@@ -232,7 +233,7 @@ static enum tw_err insert_copies(
             .operation = {OPERATION_INSERT, *load->order[i]->copy},
             .decide = keep_found,
             .context = load->order[i],
-            .settled = settle_insert};
+            .completed = complete_insert};
 
         outcome = batch_writer_add(batch_writer, &item, err);
     }
@@ -310,7 +311,8 @@ static enum tw_err read_back(
 
 /* ---- deletes ---- */
 
-static void settle_delete(void *context, const struct batch_writer_settled *how)
+static void complete_delete(
+    void *context, const struct batch_writer_completed *how)
 {
     struct pair *pair = context;
 
@@ -354,7 +356,7 @@ static enum tw_err send_deletes(
                     .etag = slice_of(pair->etags[PAIR_SOURCE])}},
             .decide = keep_found,
             .context = pair,
-            .settled = settle_delete};
+            .completed = complete_delete};
 
         outcome = batch_writer_add(carried->deletes, &item, err);
     }
@@ -377,7 +379,7 @@ enum tw_err carry_leave(
     return outcome == TW_OK ? send_deletes(m, carried, err) : outcome;
 }
 
-static enum tw_err settle_deletes(
+static enum tw_err complete_deletes(
     struct mover *m, struct carried *carried, struct err *err)
 {
     struct load *load = &carried->load;
@@ -400,7 +402,7 @@ enum tw_err carry_finish(struct mover *m, struct err *err)
 
     if (!carried)
         return TW_OK;
-    outcome = settle_deletes(m, carried, err);
+    outcome = complete_deletes(m, carried, err);
     if (outcome == TW_OK)
         outcome = mover_name_all(m, &carried->ends, &carried->load, err);
     if (outcome == TW_OK)

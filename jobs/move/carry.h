@@ -11,9 +11,9 @@
  *
  * A batch writer sends inserts and deletes. After a refused batch or an unknown
  * outcome the batch writer reads the current entities and calls the callback
- * decide(), which only stores the entity in its pair. The callback settled()
+ * decide(), which only stores the entity in its pair. The callback completed()
  * then decides the state of the pair, because rules M2 to M5 depend on
- * batch_writer_settled.indeterminate, which decide() does not receive.
+ * batch_writer_completed.indeterminate, which decide() does not receive.
  */
 #ifndef TW_JOBS_MOVE_CARRY_H
 #define TW_JOBS_MOVE_CARRY_H

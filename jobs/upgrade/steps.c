@@ -419,14 +419,14 @@ static enum end run_version(
 
 /* ---- a version that the entity has reached ---- */
 
-/* An old and a new property, and their recorded digests. To settle a pair is to
- * decide which value the new property gets: the value that it has, or the old
- * value, converted again. */
+/* An old and a new property, and their recorded digests. To reconcile a pair is
+ * to decide which value the new property gets: the value that it has, or the
+ * old value, converted again. */
 struct pair {
     const struct upgrade_step *step;
     const struct record_pair *was; /* recorded digests; NULL: none (rule U4) */
     const struct property *old_value, *new_value;
-    bool settles; /* record the digests of both values as they are now */
+    bool records; /* record the digests of both values as they are now */
     bool fills;   /* the new value was absent */
 };
 
@@ -440,7 +440,7 @@ static enum end convert_again(struct work *work, struct pair *pair)
     if (end != GOES_ON)
         return end;
     put_as(work, pair->step->to, pair->new_value);
-    pair->settles = true;
+    pair->records = true;
     count_step(work, pair->step);
     return GOES_ON;
 }
@@ -454,7 +454,7 @@ static enum end differ(struct work *work, struct pair *pair, const char *why)
         return end;
     if (old_wins)
         return convert_again(work, pair);
-    pair->settles = true;
+    pair->records = true;
     return GOES_ON;
 }
 
@@ -468,8 +468,8 @@ static enum end compare(struct work *work, const struct pair *pair, bool *ret)
     return end;
 }
 
-/* Settle a pair that is not recorded (rule U4). */
-static enum end settle_unrecorded(struct work *work, struct pair *pair)
+/* Reconcile a pair that is not recorded (rule U4). */
+static enum end reconcile_unrecorded(struct work *work, struct pair *pair)
 {
     bool same;
     enum end end;
@@ -485,12 +485,12 @@ static enum end settle_unrecorded(struct work *work, struct pair *pair)
         return end;
     if (!same)
         return differ(work, pair, BOTH_THERE);
-    pair->settles = true;
+    pair->records = true;
     return GOES_ON;
 }
 
-/* Settle a recorded pair (rule U3). */
-static enum end settle_recorded(struct work *work, struct pair *pair)
+/* Reconcile a recorded pair (rule U3). */
+static enum end reconcile_recorded(struct work *work, struct pair *pair)
 {
     bool old_written = !record_is_old(pair->was, pair->old_value);
     bool new_written = !record_is_new(pair->was, pair->new_value);
@@ -508,7 +508,7 @@ static enum end settle_recorded(struct work *work, struct pair *pair)
         return end;
     if (!same)
         return differ(work, pair, BOTH_WRITTEN);
-    pair->settles = true;
+    pair->records = true;
     return GOES_ON;
 }
 
@@ -521,10 +521,10 @@ static struct pair pair_of(struct work *work, const struct record *record,
         .new_value = value_of(work, step->to)};
 }
 
-/* Settle all pairs of work->version. *ret receives the pairs to record.
+/* Reconcile all pairs of work->version. *ret receives the pairs to record.
  * *ret_fills becomes true if a new value was absent, which means that a release
  * of the application that does not know the version replaced the entity. */
-static enum end settle_pairs(struct work *work, const struct record *record,
+static enum end reconcile_pairs(struct work *work, const struct record *record,
     struct record *ret, bool *ret_fills)
 {
     for (size_t i = 0; i < work->version->step_count; i++) {
@@ -535,11 +535,11 @@ static enum end settle_pairs(struct work *work, const struct record *record,
         if (!upgrade_step_retains(step) || is_made_again(work, step))
             continue;
         pair = pair_of(work, record, step);
-        end = pair.was ? settle_recorded(work, &pair)
-                       : settle_unrecorded(work, &pair);
+        end = pair.was ? reconcile_recorded(work, &pair)
+                       : reconcile_unrecorded(work, &pair);
         if (end != GOES_ON)
             return end;
-        if (pair.was && !pair.settles)
+        if (pair.was && !pair.records)
             ret->pairs[ret->count++] = *pair.was;
         else
             record_put(ret, step, pair.old_value, pair.new_value);
@@ -563,7 +563,7 @@ static bool ends_in(const struct upgrade_version *version, struct slice name)
  * current properties (rule U2), so also carry out `add` and `set` for absent
  * properties.
  */
-static enum end settle_others(struct work *work, bool fills)
+static enum end reconcile_others(struct work *work, bool fills)
 {
     const struct upgrade_version *version = work->version;
 
@@ -602,12 +602,12 @@ static void keep_record(struct work *work, struct record *record)
 }
 
 /*
- * For a version that the entity has reached: settle each pair of old and new
+ * For a version that the entity has reached: reconcile each pair of old and new
  * property, and repeat retypes in place. If retains is true, keep the old
  * properties (expand); if not, remove them and the record, as contract does
  * (rule U5).
  */
-static enum end settle_version(struct work *work,
+static enum end reconcile_version(struct work *work,
     const struct upgrade_version *version, const struct record *record,
     bool retains)
 {
@@ -616,9 +616,9 @@ static enum end settle_version(struct work *work,
     enum end end;
 
     work->version = version;
-    end = settle_pairs(work, record, &now, &fills);
+    end = reconcile_pairs(work, record, &now, &fills);
     if (end == GOES_ON)
-        end = settle_others(work, fills);
+        end = reconcile_others(work, fills);
     if (end != GOES_ON)
         return end;
     if (retains) {
@@ -677,9 +677,9 @@ static bool names_version(
 }
 
 /* If the record is of an older version than the entity, a release of the
- * application has advanced the entity's version: settle the pairs of the
+ * application has advanced the entity's version: reconcile the pairs of the
  * record. */
-static enum end settle_left(struct work *work, size_t level)
+static enum end reconcile_left(struct work *work, size_t level)
 {
     enum end end;
     size_t left;
@@ -689,14 +689,14 @@ static enum end settle_left(struct work *work, size_t level)
         left == 0 || left >= level)
         return GOES_ON;
     work->reached = &work->upgrade->versions[level - 1];
-    end = settle_version(
+    end = reconcile_version(
         work, &work->upgrade->versions[left - 1], &work->record, false);
     work->reached = NULL;
     return end;
 }
 
-/* Settle versions[level - 1], which the entity has reached, and carry out all
- * later versions. */
+/* Reconcile versions[level - 1], which the entity has reached, and carry out
+ * all later versions. */
 static enum end bring_up(struct work *work, size_t level)
 {
     const struct upgrade *upgrade = work->upgrade;
@@ -706,10 +706,10 @@ static enum end bring_up(struct work *work, size_t level)
     bool is_newest = level == upgrade->version_count;
     bool retains = is_newest && (expands || (work->how->phase == UPGRADE_ALL &&
                                                 names_version(work, at)));
-    enum end end = settle_left(work, level);
+    enum end end = reconcile_left(work, level);
 
     if (end == GOES_ON && at)
-        end = settle_version(
+        end = reconcile_version(
             work, at, names_version(work, at) ? &work->record : NULL, retains);
     for (size_t i = level; end == GOES_ON && i < upgrade->version_count; i++)
         end = run_version(work, &upgrade->versions[i],

@@ -54,9 +54,9 @@ struct upgrade_how {
 /*
  * upgrade_apply: carry out all steps that the entity lacks, in order, and set
  * the newest version, as one change; rules U1 to U5. Before an entity leaves a
- * version, the pairs of old and new properties of that version are settled as
- * `contract` settles them, so that only one of the two values remains. A result
- * that the service would not store (252 properties, 1 MiB, 64 KiB) gives
+ * version, the pairs of old and new properties of that version are reconciled
+ * as `contract` reconciles them, so that only one of the two values remains. A
+ * result that the service would not store (252 properties, 1 MiB, 64 KiB) gives
  * UPGRADE_FAILED.
  *
  * In phase `all` an entity that expand brought to the newest version keeps its

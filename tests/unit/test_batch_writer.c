@@ -21,7 +21,7 @@
 #define TOLD_MAX 150
 #define ALL_LATER 1000000
 
-/* The report of one operation to settled(). */
+/* The report of one operation to completed(). */
 struct told {
     unsigned times;
     enum batch_writer_end end;
@@ -57,7 +57,7 @@ struct scene {
     unsigned asked;   /* number of calls of is_stopping() */
     unsigned failed;
     char failed_key[64], failed_why[256];
-    struct told told[TOLD_MAX]; /* reports by settled(), by RowKey */
+    struct told told[TOLD_MAX]; /* reports by completed(), by RowKey */
 
     /* Batch number fault_first (from 0) and the next fault_more batches meet
      * `fault`. */
@@ -386,7 +386,7 @@ static int64_t skipped(struct scene *scene)
 
 /* Waits until all operations are completed; fails unless each is counted
  * once. */
-static void settle(struct scene *scene)
+static void finish(struct scene *scene)
 {
     uint64_t sequence = batch_writer_sequence(scene->batch_writer);
 
@@ -400,7 +400,7 @@ static void settle(struct scene *scene)
 static void delete_table(struct scene *scene, decide_fn *decide)
 {
     add_all(scene, OPERATION_DELETE, decide);
-    settle(scene);
+    finish(scene);
 }
 
 static void expect_requests(
@@ -435,7 +435,7 @@ SCENE_TEST(partitions_that_take_turns_still_fill_their_batches)
     for (unsigned i = 0; i < 200; i++)
         assert_ok(add(scene, item_of(scene, OPERATION_DELETE, spare),
             read_entity(scene, i % 2 ? "B" : "A", i / 2)));
-    settle(scene);
+    finish(scene);
     assert_int_equal(scene->faulty.calls[CALL_BATCH], 2);
 }
 
@@ -450,7 +450,7 @@ SCENE_TEST(many_partitions_are_cut_when_too_many_gather)
     }
     add_all(scene, OPERATION_DELETE, spare);
     assert_true(faulty_calls(&scene->faulty, CALL_BATCH) >= 300 - 64 - 8);
-    settle(scene);
+    finish(scene);
     assert_int_equal(scene->faulty.calls[CALL_BATCH], 300);
 }
 
@@ -465,7 +465,7 @@ SCENE_TEST(what_gathers_alone_does_not_hold_back_the_mark)
         assert_ok(add_key(scene, item, i == 0 ? "A" : "B", i));
     while (low_water(scene) == 0)
         (void)request_pool_wait_any(scene->run.request_pool, 0);
-    settle(scene);
+    finish(scene);
 }
 
 /* Inserts 20 large entities, each in a partition of its own if `scattered`. */
@@ -485,7 +485,7 @@ SCENE_TEST(large_entities_are_cut_by_bytes)
     scene_in_flight(scene, 4);
     fill_large(scene, false);
     add_all(scene, OPERATION_REPLACE, insist);
-    settle(scene);
+    finish(scene);
     assert_true(scene->faulty.calls[CALL_BATCH] >= 3);
     assert_true(scene->faulty.largest_batch <= 9);
     assert_true(has(scene, "119", "second"));
@@ -497,7 +497,7 @@ SCENE_TEST(many_large_operations_do_not_gather)
     add_all(scene, OPERATION_REPLACE, insist);
     while (faulty_calls(&scene->faulty, CALL_BATCH) < 8)
         (void)low_water(scene);
-    settle(scene);
+    finish(scene);
     /* Two batches may be in flight. If this machine is slow, up to 6 requests
      * are refused as busy and sent again. */
     assert_in_range(scene->faulty.calls[CALL_BATCH], 20, 26);
@@ -514,7 +514,7 @@ SCENE_TEST(two_stores_share_no_batch)
         item.store = i % 2 ? &other.outer.store : scene->outer;
         assert_ok(add_key(scene, item, "A", i));
     }
-    settle(scene);
+    finish(scene);
     assert_int_equal(scene->faulty.calls[CALL_BATCH], 1);
     assert_int_equal(other.calls[CALL_BATCH], 1);
     assert_int_equal(left(scene), 10);
@@ -591,7 +591,7 @@ TEST(what_a_batch_meets_is_decided_again)
         if (met->value)
             meddle_with(&scene, "000050", *met->value ? met->value : NULL);
         add_all(&scene, met->type, met->decide);
-        settle(&scene);
+        finish(&scene);
         expect_requests(&scene, met->batches, met->scans, met->gets);
         assert_int_equal(deleted(&scene), met->deleted);
         assert_int_equal(written(&scene), met->written);
@@ -732,7 +732,7 @@ SCENE_TEST(a_missing_table_holds_nothing_to_delete)
     read_page(scene);
     for (size_t i = 0; i < scene->page.count; i++)
         assert_ok(add(scene, item, &scene->page.entities[i]));
-    settle(scene);
+    finish(scene);
     assert_true(
         scene->faulty.calls[CALL_BATCH] + scene->faulty.calls[CALL_SCAN] < 10);
     item.operation.type = OPERATION_INSERT;
@@ -748,7 +748,7 @@ SCENE_TEST(a_sparse_range_is_not_read_whole)
     scene->fault = FAULT_LOSE_ANSWER;
     fill(scene, "A", 8000);
     assert_ok(add_each(scene, OPERATION_DELETE, 800, refuse));
-    settle(scene);
+    finish(scene);
     assert_true(scene->faulty.calls[CALL_SCAN] <= 5);
     assert_true(scene->faulty.calls[CALL_GET] <= 10);
     assert_int_equal(scene->faulty.calls[CALL_BATCH], 1);
@@ -917,7 +917,7 @@ SCENE_TEST(what_is_said_to_be_gone_is_looked_for)
     shut_gate(scene, CALL_BATCH, 1, TW_NOT_FOUND);
     scene->gate.names_first = true;
     add_range(scene, item_of(scene, OPERATION_DELETE, insist), 2);
-    settle(scene);
+    finish(scene);
     assert_int_equal(left(scene), 0);
 }
 
@@ -936,7 +936,7 @@ SCENE_TEST(what_cannot_be_read_again_ends_the_flow)
 
 /* When a batch writer is finished, a batch with an unknown outcome is re-read,
  * but no batch is sent any more. */
-TEST(settling_sends_nothing_again)
+TEST(finishing_sends_nothing_again)
 {
     static const struct {
         enum fault fault;
@@ -1004,13 +1004,14 @@ SCENE_TEST(one_slow_batch_holds_back_who_is_far_ahead)
             batch_writer_sequence(scene->batch_writer) - low_water(scene) <=
             65536);
     }
-    settle(scene);
+    finish(scene);
     assert_int_equal(low_water(scene), FAR + 1);
 }
 
-/* ---- outcomes that are reported to settled() ---- */
+/* ---- outcomes that are reported to completed() ---- */
 
-static void note_settled(void *context, const struct batch_writer_settled *how)
+static void note_completed(
+    void *context, const struct batch_writer_completed *how)
 {
     struct told *told = context;
 
@@ -1026,7 +1027,7 @@ static struct batch_item told_item(struct scene *scene,
     struct batch_item item = item_of(scene, type, decide);
 
     item.context = &scene->told[key];
-    item.settled = note_settled;
+    item.completed = note_completed;
     return item;
 }
 
@@ -1038,7 +1039,7 @@ static void add_told(struct scene *scene, enum operation_type type,
         assert_ok(add_key(scene, told_item(scene, type, decide, i), "A", i));
 }
 
-/* The outcome that settled() reports for `count` operations with successive
+/* The outcome that completed() reports for `count` operations with successive
  * keys. */
 struct ending {
     unsigned count; /* 0 ends the list */
@@ -1131,7 +1132,7 @@ SCENE_TEST(what_is_spared_or_refused_is_told_so)
     fill(scene, "A", 20);
     add_told(scene, OPERATION_DELETE, spare, 0, 10);
     add_told(scene, OPERATION_DELETE, refuse, 10, 20);
-    settle(scene);
+    finish(scene);
     expect_told(
         scene, (const struct ending[]){{10, WRITE_WAS_SKIPPED, false, false},
                    {10, WRITE_FAILED, false, false}, {0}});
@@ -1165,7 +1166,7 @@ SCENE_TEST(doubt_is_kept_where_a_batch_is_halved)
     scene->faulty.refusal = TW_INVALID;
     scene->faulty.refusal_unnamed = true;
     add_told(scene, OPERATION_INSERT, refuse, 0, 100);
-    settle(scene);
+    finish(scene);
     expect_told(scene,
         (const struct ending[]){{37, WRITTEN, true, true},
             {1, WRITE_FAILED, true, false}, {62, WRITTEN, true, true}, {0}});
@@ -1194,7 +1195,7 @@ struct relay {
 };
 
 static void delete_what_was_written(
-    void *context, const struct batch_writer_settled *how)
+    void *context, const struct batch_writer_completed *how)
 {
     struct relay *relay = context;
     struct batch_item item =
@@ -1213,7 +1214,7 @@ SCENE_TEST(what_is_told_may_go_into_another_flow)
     struct batch_item item = item_of(scene, OPERATION_INSERT, refuse);
 
     item.context = &relay;
-    item.settled = delete_what_was_written;
+    item.completed = delete_what_was_written;
     add_range(scene, item, 1);
     assert_ok(drain(scene));
     assert_ok(batch_writer_drain(relay.second, &scene->err));

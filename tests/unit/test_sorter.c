@@ -85,7 +85,8 @@ static enum write_decision leave(void *context, const struct operation *sent,
     return WRITE_NO_OP;
 }
 
-static void note_settled(void *context, const struct batch_writer_settled *how)
+static void note_completed(
+    void *context, const struct batch_writer_completed *how)
 {
     enum batch_writer_end *end = context;
 
@@ -275,7 +276,7 @@ SCENE_TEST(a_delete_keeps_its_etag_and_who_asks)
             item_of(scene, "Blogs", OPERATION_DELETE, &scene->page.entities[i]);
 
         item.context = &ends[i];
-        item.settled = note_settled;
+        item.completed = note_completed;
         sorter_add(scene->sorter, &item);
     }
     page_clear(&scene->page);

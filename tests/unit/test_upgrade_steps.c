@@ -505,7 +505,7 @@ static void begin_next_version(
     merge(b, last_write);
 }
 
-BENCH_TEST(a_version_is_left_only_when_it_is_settled)
+BENCH_TEST(a_version_is_left_only_when_it_is_reconciled)
 {
     begin_next_version(b, RENAME("B", "C"), "'A':'a'", "'A':'a2'");
     becomes(b, UPGRADE_EXPAND, "'A':null,'B':'a2','C':'a2','V':3");
@@ -515,7 +515,7 @@ BENCH_TEST(a_version_is_left_only_when_it_is_settled)
 }
 
 /* Rule U5: a release itself has advanced the version of the entity. */
-BENCH_TEST(a_version_that_was_left_is_settled_too)
+BENCH_TEST(a_version_that_was_left_is_reconciled_too)
 {
     begin_next_version(b, ADD("C", "Int32", "1"), "'A':'a'", "'A':'a2','V':3");
     becomes(b, UPGRADE_ALL, "'A':null,'B':'a2'");

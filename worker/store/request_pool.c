@@ -526,7 +526,7 @@ static void hasten(
  * Call when an exchange has ended. Ends the task, or returns it to its list
  * with the time of its next try.
  */
-static void settle(
+static void finish_or_retry(
     struct pool_request *task, enum tw_err outcome, int64_t now_ms)
 {
     struct pool_client *client = task->client;
@@ -577,7 +577,7 @@ static void try_task(
         task->store->capabilities.late_writes)
         task->client->indeterminate = true;
     vacate(request_pool, task, outcome, ended_ms);
-    settle(task, outcome, ended_ms);
+    finish_or_retry(task, outcome, ended_ms);
 }
 
 static void work(struct pool_thread *pool_thread)

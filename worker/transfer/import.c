@@ -371,7 +371,7 @@ static void reject(struct import *import, uint64_t number, const char *why)
 }
 
 /* Keeps the reason why the batch writer could not store a record. The batch
- * writer calls on_settled() next, which reports the reason with the line
+ * writer calls on_completed() next, which reports the reason with the line
  * number. */
 static void on_failed(void *context, const struct run_failure *failure)
 {
@@ -415,7 +415,8 @@ static void forget_sent(struct sent *sent)
     mem_free(sent);
 }
 
-static void on_settled(void *context, const struct batch_writer_settled *how)
+static void on_completed(
+    void *context, const struct batch_writer_completed *how)
 {
     struct sent *sent = context;
     struct import *import = sent->import;
@@ -580,7 +581,7 @@ static enum tw_err insert(
             .operation = {.type = OPERATION_INSERT, .entity = *entity},
             .decide = decide,
             .context = remember_sent(import, record),
-            .settled = on_settled,
+            .completed = on_completed,
         });
     if (!sorter_is_full(import->sorter) &&
         platform_boot_ms() < import->submit_ms)
