@@ -225,7 +225,7 @@ static enum tw_err find_sources(struct verifying *v, const struct rule *rule)
 
 /* ---- children without a parent ---- */
 
-enum verdict { NO_CHILD, HAS_PARENT, HAS_NONE };
+enum finding { NO_CHILD, HAS_PARENT, HAS_NONE };
 
 static struct known *slot_of(
     struct verifying *v, const struct entity *parent, unsigned char *digest)
@@ -268,7 +268,7 @@ static enum tw_err parent_exists(
  * v->args, and whether its parent exists. If again is true, read the parent
  * even if the cache has it. */
 static enum tw_err judge(struct verifying *v, const struct rule *rule,
-    const struct entity *entity, bool again, enum verdict *ret)
+    const struct entity *entity, bool again, enum finding *ret)
 {
     struct entity parent = {0};
     struct selection selection;
@@ -303,15 +303,15 @@ static enum tw_err judge(struct verifying *v, const struct rule *rule,
  * beginning of a key. Tries values from the longest to the shortest, and uses
  * the first value whose parent exists. */
 static enum tw_err judge_prefixes(struct verifying *v, const struct rule *rule,
-    const struct entity *entity, size_t arg, bool again, enum verdict *ret)
+    const struct entity *entity, size_t arg, bool again, enum finding *ret)
 {
     struct slice key = source_key(&v->sources[arg], entity);
     struct slice rest = v->sources[arg].rest;
-    enum verdict all = NO_CHILD;
+    enum finding all = NO_CHILD;
     enum tw_err outcome = TW_OK;
 
     for (size_t len = key.len; len > 0 && outcome == TW_OK; len--) {
-        enum verdict one;
+        enum finding one;
 
         if (key.len - len < rest.len ||
             memcmp(key.at + len, rest.at, rest.len) != 0)
@@ -328,7 +328,7 @@ static enum tw_err judge_prefixes(struct verifying *v, const struct rule *rule,
 }
 
 static enum tw_err judge_child(struct verifying *v, const struct rule *rule,
-    const struct entity *entity, bool again, enum verdict *ret)
+    const struct entity *entity, bool again, enum finding *ret)
 {
     size_t prefixed = v->args.count;
     struct arena arena;
@@ -357,20 +357,20 @@ static enum tw_err judge_child(struct verifying *v, const struct rule *rule,
 static enum tw_err check_child(
     struct verifying *v, const struct rule *rule, const struct entity *entity)
 {
-    enum verdict verdict;
-    enum tw_err outcome = judge_child(v, rule, entity, false, &verdict);
+    enum finding finding;
+    enum tw_err outcome = judge_child(v, rule, entity, false, &finding);
     struct entity now;
     struct arena arena;
 
-    if (outcome != TW_OK || verdict != HAS_NONE)
+    if (outcome != TW_OK || finding != HAS_NONE)
         return outcome;
     outcome = read_one(v, rule->store, rule->table, entity);
     if (outcome != TW_OK || v->page.count == 0)
         return outcome;
     arena_init(&arena);
     entity_copy(&now, &arena, &v->page.entities[0]);
-    outcome = judge_child(v, rule, &now, true, &verdict);
-    if (outcome == TW_OK && verdict == HAS_NONE)
+    outcome = judge_child(v, rule, &now, true, &finding);
+    if (outcome == TW_OK && finding == HAS_NONE)
         add_difference(v, ORPHANS, rule->table, entity);
     arena_done(&arena);
     return outcome;

@@ -126,7 +126,7 @@ void batch_buffer_add(struct batch_buffer *batch_buffer,
     struct batch_buffer_entry entry = {
         .item = *item,
         .sequence = sequence,
-        .fate = ENTRY_SEND,
+        .state = ENTRY_SEND,
     };
 
     append(batch_buffer, &entry);
@@ -146,13 +146,13 @@ void batch_buffer_change(struct batch_buffer *batch_buffer,
     struct batch_buffer_entry *entry, const struct operation *operation)
 {
     copy_operation(&entry->item.operation, &batch_buffer->arena, operation);
-    entry->fate = ENTRY_SEND;
+    entry->state = ENTRY_SEND;
 }
 
 void batch_buffer_store(struct batch_buffer *batch_buffer,
-    struct batch_buffer_entry *entry, enum entry_state fate, struct slice etag)
+    struct batch_buffer_entry *entry, enum entry_state state, struct slice etag)
 {
-    entry->fate = fate;
+    entry->state = state;
     entry->etag = arena_copy(&batch_buffer->arena, etag);
 }
 
@@ -166,7 +166,7 @@ void batch_buffer_fail(struct batch_buffer *batch_buffer,
     struct batch_buffer_entry *entry, const char *why)
 {
     entry->why = arena_copy(&batch_buffer->arena, slice_of(why)).at;
-    entry->fate = ENTRY_FAILED;
+    entry->state = ENTRY_FAILED;
 }
 
 /* Copies the entries of `from` in state ENTRY_SEND, beginning at index `first`,
@@ -175,7 +175,7 @@ static void move_entries(
     struct batch_buffer *to, const struct batch_buffer *from, size_t first)
 {
     for (size_t i = first; i < from->count; i++)
-        if (from->entries[i].fate == ENTRY_SEND)
+        if (from->entries[i].state == ENTRY_SEND)
             append(to, &from->entries[i]);
 }
 

@@ -30,7 +30,7 @@ enum entry_state {
 struct batch_buffer_entry {
     struct batch_item item; /* item.operation lives in the batch's arena */
     uint64_t sequence;
-    enum entry_state fate;
+    enum entry_state state;
     const char *why;
     struct slice etag;  /* ETag of the entity as stored now, once known; else
                          * empty */
@@ -103,10 +103,11 @@ struct batch_buffer_entry *batch_buffer_find(
 void batch_buffer_change(struct batch_buffer *batch_buffer,
     struct batch_buffer_entry *entry, const struct operation *operation);
 
-/* batch_buffer_store: set the state of entry to `fate`, and its ETag to `etag`
+/* batch_buffer_store: set the state of entry to `state`, and its ETag to `etag`
  * (copied), which the stored entity has now. */
 void batch_buffer_store(struct batch_buffer *batch_buffer,
-    struct batch_buffer_entry *entry, enum entry_state fate, struct slice etag);
+    struct batch_buffer_entry *entry, enum entry_state state,
+    struct slice etag);
 
 /* batch_buffer_doubt: mark all entries as indeterminate, because the outcome of
  * the request that carried them is unknown. */

@@ -221,7 +221,7 @@ static void tell(const struct batch_buffer_entry *entry)
     if (item->completed)
         item->completed(
             item->context, &(struct batch_writer_completed){
-                               .end = ends[entry->fate],
+                               .end = ends[entry->state],
                                .indeterminate = entry->indeterminate,
                                .etag = entry->etag,
                            });
@@ -230,7 +230,7 @@ static void tell(const struct batch_buffer_entry *entry)
 static void complete_entry(
     struct batch_writer *batch_writer, const struct batch_buffer_entry *entry)
 {
-    switch (entry->fate) {
+    switch (entry->state) {
     case ENTRY_SEND:
         return;
     case ENTRY_DONE:
@@ -298,7 +298,7 @@ static void on_ok(
     struct batch_writer *batch_writer, struct batch_buffer *batch_buffer)
 {
     for (size_t i = 0; i < batch_buffer->count; i++) {
-        batch_buffer->entries[i].fate = ENTRY_DONE;
+        batch_buffer->entries[i].state = ENTRY_DONE;
         batch_buffer->entries[i].etag =
             slice_of(batch_buffer->result->etags[i]);
     }
@@ -360,7 +360,7 @@ static void count_unknown(struct batch_buffer *batch_buffer)
 static void give_up_stubborn(struct batch_buffer *batch_buffer)
 {
     for (size_t i = 0; i < batch_buffer->count; i++)
-        if (batch_buffer->entries[i].fate == ENTRY_SEND)
+        if (batch_buffer->entries[i].state == ENTRY_SEND)
             batch_buffer_fail(batch_buffer, &batch_buffer->entries[i],
                 "other writers changed the entity before each attempt to write "
                 "it");

@@ -122,8 +122,8 @@ TW_MUST_USE enum tw_err batch_writer_add(struct batch_writer *batch_writer,
 TW_MUST_USE enum tw_err batch_writer_seal(
     struct batch_writer *batch_writer, struct err *err);
 
-/* batch_writer_drain: call batch_writer_seal(), then wait until every operation
- * is completed. */
+/* batch_writer_drain: send all queued batches, and wait until every operation
+ * is completed. A single batch is sent on the calling thread. */
 TW_MUST_USE enum tw_err batch_writer_drain(
     struct batch_writer *batch_writer, struct err *err);
 

@@ -101,7 +101,7 @@ static void ask_kind(struct resolving *r, struct batch_buffer_entry *entry,
         batch_buffer_store(r->batch_buffer, entry, ENTRY_NO_OP, etag_of(now));
         break;
     case WRITE_SKIP:
-        entry->fate = ENTRY_SKIPPED;
+        entry->state = ENTRY_SKIPPED;
         break;
     case WRITE_FAIL:
         batch_buffer_fail(r->batch_buffer, entry, why.text);
@@ -124,11 +124,11 @@ static void meet(struct resolving *r, struct batch_buffer_entry *entry,
     const struct operation *sent = &entry->item.operation;
 
     if (!now && sent->type == OPERATION_DELETE)
-        entry->fate = ENTRY_ABSENT;
+        entry->state = ENTRY_ABSENT;
     else if (!now && sent->type == OPERATION_INSERT)
-        entry->fate = ENTRY_SEND;
+        entry->state = ENTRY_SEND;
     else if (now && is_unchanged(sent, now))
-        entry->fate = ENTRY_SEND;
+        entry->state = ENTRY_SEND;
     else
         ask_kind(r, entry, now);
 }
@@ -143,7 +143,7 @@ static enum tw_err meet_no_table(struct resolving *r, struct err *err)
         if (batch_buffer->entries[i].item.operation.type != OPERATION_DELETE)
             return err_fail(err, TW_NOT_FOUND, "table %s does not exist",
                 batch_buffer->table);
-        batch_buffer->entries[i].fate = ENTRY_ABSENT;
+        batch_buffer->entries[i].state = ENTRY_ABSENT;
     }
     return TW_OK;
 }
@@ -468,7 +468,7 @@ static enum tw_err resolve(struct resolving *r, struct err *err)
         return read_each(r, UNSEEN, err);
     if (!is_gone(r))
         return read_one(r, r->named, err);
-    r->batch_buffer->entries[r->named].fate = ENTRY_ABSENT;
+    r->batch_buffer->entries[r->named].state = ENTRY_ABSENT;
     return TW_OK;
 }
 

@@ -5,7 +5,7 @@
 #include "worker/base/buf.h"
 #include "worker/transfer/csv.h"
 
-static enum csv_verdict verdict_of(const char *line)
+static enum csv_record_state record_state_of(const char *line)
 {
     struct csv_state csv = {0};
 
@@ -20,11 +20,11 @@ TEST(lines_tell_where_a_record_ends)
     static const char *const invalid[] = {"\"a\"b", "\"a\"\rb", "a\"b"};
 
     for (size_t i = 0; TEST_EACH(i, whole); i++)
-        assert_int_equal(verdict_of(whole[i]), CSV_WHOLE);
+        assert_int_equal(record_state_of(whole[i]), CSV_WHOLE);
     for (size_t i = 0; TEST_EACH(i, open); i++)
-        assert_int_equal(verdict_of(open[i]), CSV_OPEN);
+        assert_int_equal(record_state_of(open[i]), CSV_OPEN);
     for (size_t i = 0; TEST_EACH(i, invalid); i++)
-        assert_int_equal(verdict_of(invalid[i]), CSV_INVALID);
+        assert_int_equal(record_state_of(invalid[i]), CSV_INVALID);
 }
 
 /* Fails unless the record is read as `wanted`: its fields, each followed by

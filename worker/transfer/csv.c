@@ -40,7 +40,7 @@ static bool step(struct csv_state *state, struct slice line, size_t at)
     return false;
 }
 
-enum csv_verdict csv_line(struct csv_state *state, struct slice line)
+enum csv_record_state csv_line(struct csv_state *state, struct slice line)
 {
     for (size_t i = 0; i < line.len; i++)
         if (!step(state, line, i))

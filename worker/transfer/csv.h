@@ -39,7 +39,7 @@ struct csv_state {
     } at;
 };
 
-enum csv_verdict {
+enum csv_record_state {
     CSV_WHOLE,   /* the record ends with the line */
     CSV_OPEN,    /* the line ends within quotes: the record continues on the
                     next line */
@@ -47,7 +47,7 @@ enum csv_verdict {
 };
 
 /* csv_line: read the next line of a record, given without its newline. */
-enum csv_verdict csv_line(struct csv_state *state, struct slice line);
+enum csv_record_state csv_line(struct csv_state *state, struct slice line);
 
 /*
  * csv_split: split a record for which csv_line() returned CSV_WHOLE into its

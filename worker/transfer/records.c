@@ -195,11 +195,11 @@ static enum tw_err find_record(
     struct records *records, struct span *ret, struct err *why, struct err *err)
 {
     struct csv_state state = {0};
-    enum csv_verdict verdict = CSV_OPEN;
+    enum csv_record_state record = CSV_OPEN;
     size_t at = records->from;
     uint64_t lines = 0;
 
-    while (verdict == CSV_OPEN) {
+    while (record == CSV_OPEN) {
         struct slice line;
 
         while (at == records->held.len && can_hold_more(records)) {
@@ -211,11 +211,11 @@ static enum tw_err find_record(
         if (at == records->held.len)
             break;
         line = held_line(records, at);
-        verdict = csv_line(&state, line);
+        record = csv_line(&state, line);
         at += line.len + 1;
         lines++;
     }
-    *ret = verdict == CSV_WHOLE
+    *ret = record == CSV_WHOLE
                ? (struct span){at - 1 - records->from, lines, false}
                : first_line(records, why);
     return TW_OK;
