@@ -168,7 +168,8 @@ static bool read_part(struct transaction *transaction, struct slice text)
         !read_request_line(part, take_line(&text), transaction->exchange))
         return false;
     read_headers(&text, &part->headers);
-    while (text.len > 0 && strchr("\r\n", text.at[text.len - 1]) != NULL)
+    while (text.len > 0 &&
+           (text.at[text.len - 1] == '\r' || text.at[text.len - 1] == '\n'))
         text.len--;
     part->body = text;
     part->no_content =

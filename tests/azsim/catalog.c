@@ -109,8 +109,10 @@ static struct account *make_account(const char *file, struct slice name)
 
 static bool is_account_name(struct slice name)
 {
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyz0123456789";
+
     for (size_t i = 0; i < name.len; i++)
-        if (strchr("abcdefghijklmnopqrstuvwxyz0123456789", name.at[i]) == NULL)
+        if (memchr(allowed, name.at[i], strlen(allowed)) == NULL)
             return false;
     return name.len >= 3 && name.len <= 24;
 }

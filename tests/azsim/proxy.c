@@ -286,11 +286,15 @@ static bool send_slowly(struct passage *passage)
 {
     struct slice rest = buf_slice(&passage->answer);
     size_t piece = rest.len / SLOW_PIECES + 1;
+    int64_t slow_ms;
 
+    pthread_mutex_lock(&state.lock);
+    slow_ms = state.slow_ms;
+    pthread_mutex_unlock(&state.lock);
     while (rest.len > 0) {
         struct slice next = {rest.at, rest.len < piece ? rest.len : piece};
 
-        nap_ms(state.slow_ms / SLOW_PIECES);
+        nap_ms(slow_ms / SLOW_PIECES);
         if (!frame_send(passage->client.socket, next))
             return false;
         rest.at += next.len;

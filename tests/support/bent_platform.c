@@ -143,13 +143,12 @@ static bool bent_wait(
 
     if (until_ms != PLATFORM_NEVER) {
         int64_t left_ms = until_ms - bent_boot_ms();
+        int64_t speed = look(&bend->speed);
 
         if (left_ms <= 0)
-            return false;
-        if (left_ms < LONGEST_WAIT_US && look(&bend->speed) > 0)
-            wait_us = left_ms * 1000 / look(&bend->speed) + 1;
-        if (wait_us > LONGEST_WAIT_US)
-            wait_us = LONGEST_WAIT_US;
+            wait_us = 0;
+        else if (speed > 0 && left_ms / speed < LONGEST_WAIT_US / 1000)
+            wait_us = left_ms * 1000 / speed + 1;
     }
     until.tv_sec = (time_t)((now_us + wait_us) / US_PER_S);
     until.tv_nsec = (long)((now_us + wait_us) % US_PER_S) * 1000;
