@@ -8,14 +8,11 @@
  * Prints "port 40003 for 40001" for each, then "ready". Ends at the end of its
  * standard input. It is controlled by HTTP on any of its ports:
  *
- *   POST /azsim-proxy/control  {"seed":1,"reset_before":100,"nth":17,
- *                               "nth_fault":3,...}
+ *   POST /azsim-proxy/control  {"seed":1,"reset_before":100,"slow_ms":200,...}
  *   GET  /azsim-proxy/counts   {"requests":123,"reset_before":12,...}
  *
- * The setting of a fault says how many of 1000 requests meet it. nth: the nth
- * request, counted from the last setting of nth, meets the fault nth_fault (the
- * number of a fault in enum fault). For all other requests, the seed and the
- * number of the request decide.
+ * The setting of a fault says how many of 1000 requests meet it. The seed and
+ * the number of a request decide which ones do.
  *
  * Each connection has a thread, which handles one request after the other: it
  * reads the whole request, chooses a fault, passes the request on and reads the
@@ -37,6 +34,7 @@
 #include <unistd.h>
 
 #include "tests/azsim/frame.h"
+#include "worker/base/hash.h"
 #include "worker/base/json.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
@@ -75,7 +73,7 @@ struct passage {
 
 static struct {
     pthread_mutex_t lock; /* guards all members below */
-    int64_t seed, nth, nth_fault, since_nth, slow_ms;
+    int64_t seed, slow_ms;
     int64_t shares[FAULTS], counts[FAULTS];
     int64_t requests;
 } state = {.lock = PTHREAD_MUTEX_INITIALIZER, .slow_ms = 500};
@@ -85,20 +83,11 @@ static unsigned door_count;
 
 /* ---- the choice of a fault ---- */
 
-static uint64_t mix(uint64_t z)
-{
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
-
 /* Chooses the fault. Called with the lock held. */
 static enum fault choose(uint64_t drawn)
 {
     int64_t point = (int64_t)(drawn % 1000);
 
-    if (state.nth > 0 && ++state.since_nth == state.nth)
-        return (enum fault)state.nth_fault;
     for (int fault = 0; fault < FAULTS; fault++) {
         if (point < state.shares[fault])
             return (enum fault)fault;
@@ -113,8 +102,8 @@ static enum fault next_fault(struct passage *passage)
 
     pthread_mutex_lock(&state.lock);
     state.requests++;
-    passage->drawn = mix((uint64_t)state.seed * 0x9e3779b97f4a7c15u +
-                         mix((uint64_t)state.requests));
+    passage->drawn = hash_mix((uint64_t)state.seed * 0x9e3779b97f4a7c15u +
+                              hash_mix((uint64_t)state.requests));
     fault = choose(passage->drawn);
     if (fault < FAULTS)
         state.counts[fault]++;
@@ -126,25 +115,18 @@ static enum fault next_fault(struct passage *passage)
 
 static bool set(struct slice name, int64_t value)
 {
-    static const struct {
-        const char *name;
-        int64_t *at;
-    } OTHERS[] = {{"seed", &state.seed}, {"nth", &state.nth},
-        {"nth_fault", &state.nth_fault}, {"slow_ms", &state.slow_ms}};
+    int64_t *at = NULL;
 
     for (int i = 0; i < FAULTS; i++)
-        if (slice_is(name, NAMES[i])) {
-            state.shares[i] = value;
-            return true;
-        }
-    for (size_t i = 0; i < sizeof(OTHERS) / sizeof(OTHERS[0]); i++)
-        if (slice_is(name, OTHERS[i].name)) {
-            *OTHERS[i].at = value;
-            if (OTHERS[i].at == &state.nth)
-                state.since_nth = 0;
-            return true;
-        }
-    return false;
+        if (slice_is(name, NAMES[i]))
+            at = &state.shares[i];
+    if (slice_is(name, "seed"))
+        at = &state.seed;
+    else if (slice_is(name, "slow_ms"))
+        at = &state.slow_ms;
+    if (at != NULL)
+        *at = value;
+    return at != NULL;
 }
 
 static bool control(struct slice body)
@@ -325,7 +307,7 @@ static bool send_garbage(struct passage *passage)
     struct buf text;
 
     for (size_t i = 0; i < sizeof(bytes); i++)
-        bytes[i] = (char)mix(passage->drawn + i);
+        bytes[i] = (char)hash_mix(passage->drawn + i);
     buf_init(&text, 1024);
     if (passage->drawn & 1 << 20)
         buf_add_text(&text, "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
