@@ -4,6 +4,7 @@
 
 #include <time.h>
 
+#include "worker/base/hash.h"
 #include "worker/base/mem.h"
 #include "worker/base/platform.h"
 
@@ -65,11 +66,7 @@ void gates_turn(struct gates *gates, const struct knobs *knobs)
 /* Returns the next number of splitmix64. Called with the lock held. */
 static uint64_t draw(struct gates *gates)
 {
-    uint64_t z = gates->state += 0x9e3779b97f4a7c15u;
-
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
+    return hash_mix(gates->state += 0x9e3779b97f4a7c15u);
 }
 
 int64_t gates_below(struct gates *gates, int64_t limit)

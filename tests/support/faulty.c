@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "worker/base/hash.h"
 #include "worker/base/mem.h"
 
 /* ---- the faults ---- */
@@ -98,10 +99,7 @@ static enum tw_err tell(const struct faulty *faulty, enum fault fault,
 
 static uint64_t mix(uint64_t x)
 {
-    x += UINT64_C(0x9e3779b97f4a7c15);
-    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return x ^ (x >> 31);
+    return hash_mix(x + UINT64_C(0x9e3779b97f4a7c15));
 }
 
 /* Returns a number below limit for the n-th request. For each purpose it is

@@ -6,14 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "worker/base/hash.h"
 #include "worker/base/mem.h"
 
 uint64_t storm_mix(uint64_t x)
 {
-    x += UINT64_C(0x9e3779b97f4a7c15);
-    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return x ^ (x >> 31);
+    return hash_mix(x + UINT64_C(0x9e3779b97f4a7c15));
 }
 
 unsigned storm_roll(uint64_t *dice, unsigned below)

@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "worker/base/hash.h"
 #include "worker/base/platform.h"
 #include "worker/base/stop.h"
 #include "worker/base/text.h"
@@ -160,17 +161,10 @@ static void *must_have(void *memory)
 
 /* ---- randomness: splitmix64 ---- */
 
-static uint64_t mix(uint64_t value)
-{
-    value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9U;
-    value = (value ^ value >> 27) * 0x94d049bb133111ebU;
-    return value ^ value >> 31;
-}
-
 static uint64_t draw(uint64_t *generator)
 {
     *generator += 0x9e3779b97f4a7c15U;
-    return mix(*generator);
+    return hash_mix(*generator);
 }
 
 /* Returns a number below limit. The distribution is not uniform if limit is
@@ -187,7 +181,7 @@ static bool one_in(uint64_t odds)
 
 static void stir(uint64_t value)
 {
-    world.hash = mix(world.hash ^ value) + 0x9e3779b97f4a7c15U;
+    world.hash = hash_mix(world.hash ^ value) + 0x9e3779b97f4a7c15U;
 }
 
 /* ---- stacks ---- */
@@ -767,8 +761,8 @@ void virtual_platform_use(const struct virtual_options *options)
     world.limit_us = world.now_us + limit_ms * US_PER_MS;
     world.limit_steps =
         options->limit_steps > 0 ? options->limit_steps : DEFAULT_LIMIT_STEPS;
-    world.chooser = mix(options->seed + 1);
-    world.decider = mix(~options->seed);
+    world.chooser = hash_mix(options->seed + 1);
+    world.decider = hash_mix(~options->seed);
     world.hash = world.chooser;
     world.lock_odds = (uint64_t)2 << draw_below(&world.chooser, 6);
     (void)virtual_process("outside");
