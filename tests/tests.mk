@@ -62,7 +62,7 @@ test-files: $(PROGRAM)
 AZSIM_PROXY_OBJECTS := $(OBJ)/tests/azsim/proxy.o $(OBJ)/tests/azsim/frame.o
 AZSIM_OBJECTS := $(filter-out $(AZSIM_PROXY_OBJECTS),$(patsubst \
     %.c,$(OBJ)/%.o,$(sort $(wildcard tests/azsim/*.c))))
-BENT_WORLD := $(OBJ)/tests/support/bent_platform.o
+BENT_WORLD := $(addprefix $(OBJ)/tests/support/,bent_platform.o real_threads.o)
 
 $(OUT)/azsim: $(AZSIM_OBJECTS) $(BENT_WORLD) $(LIBRARY)
 	@echo "  $(notdir $(CC)) $@"

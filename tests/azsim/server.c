@@ -21,6 +21,7 @@
 #include "tests/azsim/signature.h"
 #include "tests/azsim/table_service.h"
 #include "tests/support/bent_platform.h"
+#include "tests/support/real_threads.h"
 #include "worker/base/mem.h"
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
@@ -114,7 +115,7 @@ static void carry_out(struct azsim *azsim, struct account *account,
         table_service_answer(azsim, account, exchange);
     if (exchange->status >= 400)
         exchange->changed = false;
-    exchange->effected_us = bent_platform_us();
+    exchange->effected_us = real_threads_us();
     journal_add(azsim->journal, exchange);
     catalog_unlock(account);
 }
@@ -165,7 +166,7 @@ static void *begin(void *arg, const char *uri, struct MHD_Connection *ours)
     const struct door *door = arg;
 
     exchange_init(exchange, door->service, slice_of(uri));
-    exchange->arrived_us = bent_platform_us();
+    exchange->arrived_us = real_threads_us();
     exchange->worker = door->worker;
     return exchange;
 }

@@ -38,10 +38,7 @@ struct bend *bent_platform_use(const char *path);
 /* bent_platform_skip: puts both clocks of bend ahead by ms more. */
 void bent_platform_skip(struct bend *bend, int64_t ms);
 
-/* bent_platform_us: returns CLOCK_MONOTONIC in microseconds. */
-int64_t bent_platform_us(void);
-
-/* bent_platform_read_us: returns what bent_platform_us() was when the calling
+/* bent_platform_read_us: returns what real_threads_us() was when the calling
  * thread last read platform_boot_ms(); 0: it has never read it. */
 int64_t bent_platform_read_us(void);
 

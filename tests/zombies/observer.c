@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "tests/support/bent_platform.h"
+#include "tests/support/real_threads.h"
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
 #include "worker/store/azure/http.h"
@@ -88,7 +89,7 @@ static bool is_bound(const struct deadline *deadline)
 
 bool __wrap_deadline_is_open(const struct deadline *deadline, int64_t now_ms)
 {
-    int64_t read_us = bent ? bent_platform_read_us() : bent_platform_us();
+    int64_t read_us = bent ? bent_platform_read_us() : real_threads_us();
     bool is_open = broken || __real_deadline_is_open(deadline, now_ms);
     char line[96];
     int len;
