@@ -117,8 +117,12 @@ struct slice fuzz_word(struct fuzz_source *in, size_t min, size_t max);
 /* fuzz_etag: returns an ETag as the service writes it. */
 struct slice fuzz_etag(struct fuzz_source *in);
 
-/* fuzz_base64_json: returns the JSON of a Binary. */
-struct slice fuzz_base64_json(struct fuzz_source *in, struct slice bytes);
+/* fuzz_base64: returns bytes in base64. */
+struct slice fuzz_base64(struct slice bytes, struct arena *arena);
+
+/* fuzz_binary: returns the property, whose value is these bytes. */
+struct property fuzz_binary(
+    struct slice name, struct slice bytes, struct arena *arena);
 
 /* fuzz_add_doubled: adds text, with each character of `which` doubled. */
 void fuzz_add_doubled(struct buf *to, struct slice text, const char *which);
@@ -135,16 +139,13 @@ struct batch fuzz_batch(struct fuzz_source *in, size_t max);
  * are equal in order, names, types and values. */
 bool fuzz_entities_equal(const struct entity *a, const struct entity *b);
 
-/* fuzz_parse: returns the entity in json, which must have no other text. keys:
- * it must have its keys. Aborts, and shows json, if it cannot be read. */
-struct entity fuzz_parse(struct slice json, bool keys, struct arena *arena);
+/* fuzz_stored: aborts unless the entity, written as JSON, is one line, which is
+ * read back the same and gives the same line again. */
+void fuzz_stored(const struct entity *entity, struct arena *arena);
 
-/* fuzz_same_line: aborts unless the entity, written as a line and imported, is
- * the same. */
+/* fuzz_same_line: aborts unless the entity is one that import makes, without an
+ * ETag, and comes back the same when it is written as a line and imported. */
 void fuzz_same_line(const struct entity *entity, struct arena *arena);
-
-/* fuzz_same_page: aborts unless the entities of both pages are equal. */
-void fuzz_same_page(const struct page *a, const struct page *b);
 
 /* ---- a file that is a text ---- */
 

@@ -193,7 +193,7 @@ static void set_known(struct fuzz_source *in, struct entity *entity,
         property.json = arena_format(in->arena, "\"%.*s\"", SLICE_ARG(text));
         break;
     case EDM_BINARY:
-        property.json = fuzz_base64_json(in, known->binary);
+        property = fuzz_binary(slice_of(name), known->binary, in->arena);
         break;
     }
     entity_set(entity, in->arena, &property);

@@ -3,7 +3,6 @@
 #include "jobs/job.h"
 #include "jobs/jobs.h"
 #include "tests/fuzz/fuzz.h"
-#include "worker/base/crypto.h"
 #include "worker/base/text.h"
 #include "worker/run/ledger.h"
 #include "worker/run/message.h"
@@ -113,18 +112,6 @@ static void try_args(struct slice text, struct arena *arena)
 
 /* ---- messages made from known values ---- */
 
-static struct slice coded(struct arena *arena, struct slice text)
-{
-    struct slice copy;
-    struct buf base64;
-
-    buf_init(&base64, 2 * text.len + 8);
-    crypto_base64(&base64, text);
-    copy = arena_copy(arena, buf_slice(&base64));
-    buf_done(&base64);
-    return copy;
-}
-
 static struct slice run_id(struct fuzz_source *in)
 {
     struct slice text = fuzz_word(in, 0, 30);
@@ -150,7 +137,8 @@ static void message_is_read_back(struct fuzz_source *in)
     message_args_json(&args, json);
     message_compose(
         slice_of("rename"), buf_slice(json), id, ticks, trace, body);
-    text = fuzz_yes(in) ? coded(in->arena, buf_slice(body)) : buf_slice(body);
+    text = fuzz_yes(in) ? fuzz_base64(buf_slice(body), in->arena)
+                        : buf_slice(body);
     if (message_read(&queues[0], &jobs, text, in->arena, &request, &err) !=
         TW_OK)
         fuzz_fail(__FILE__, __LINE__, err.text, buf_slice(body));
@@ -174,8 +162,8 @@ static void argument_is_read_back(struct fuzz_source *in)
     FUZZ_CHECK(message_read(
                    &queues[1], &jobs, key, in->arena, &request, NULL) == TW_OK);
     FUZZ_SAME(request.args.values[0], key);
-    FUZZ_CHECK(message_read(&queues[2], &jobs, coded(in->arena, key), in->arena,
-                   &request, NULL) == TW_OK);
+    FUZZ_CHECK(message_read(&queues[2], &jobs, fuzz_base64(key, in->arena),
+                   in->arena, &request, NULL) == TW_OK);
     FUZZ_SAME(request.args.values[0], key);
 }
 
@@ -183,8 +171,8 @@ FUZZ_TARGET(message)
 {
     for (size_t i = 0; i < 3; i++)
         try_body(&queues[i], text, in->arena);
-    try_body(&queues[0], coded(in->arena, text), in->arena);
-    try_body(&queues[2], coded(in->arena, text), in->arena);
+    try_body(&queues[0], fuzz_base64(text, in->arena), in->arena);
+    try_body(&queues[2], fuzz_base64(text, in->arena), in->arena);
     try_args(text, in->arena);
     message_is_read_back(in);
     fuzz_again(in);
