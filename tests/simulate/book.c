@@ -192,11 +192,22 @@ static void note_acquired(struct book *book, const struct sim_run *run)
     }
 }
 
+/* The front ends ask only for runs that the jobs accept. */
+static void run_ended(struct book *book, const struct sim_run *run)
+{
+    const struct sim_kind *kind = book->sim->kind;
+
+    if (run->now.state == LEDGER_POISONED)
+        sim_complain(book->sim, "%s is poisoned: %.*s", run->key,
+            SLICE_ARG(run->now.error));
+    if (kind->run_ended)
+        kind->run_ended(book->sim->state, run);
+}
+
 static void run_written(struct book *book, const struct entity *entity)
 {
     struct sim_run *run = run_of(book, entity->partition_key, entity->row_key);
     bool known = run->now.etag.len > 0;
-    enum ledger_state was = run->now.state;
     struct ledger_run is;
     struct err err;
 
@@ -220,9 +231,9 @@ static void run_written(struct book *book, const struct entity *entity)
     virtual_note("%s: %s, epoch %d, phase %.*s, resumes %lld", run->key,
         ledger_state_name(is.state), (int)is.epoch, SLICE_ARG(is.phase),
         (long long)is.resumes_ticks);
-    if (slice_is(run->now.job, BESIDE_JOB))
-        return;
-    book->sim->kind->run_moved(book->sim->state, run, was);
+    if (run->ended && !slice_is(is.job, BESIDE_JOB) &&
+        !slice_is(is.job, LEDGER_UNREADABLE))
+        run_ended(book, run);
 }
 
 /* Notes on which lists of the index the run is, after an index row was written

@@ -538,14 +538,13 @@ static void changed(void *state, const struct sim_change *change)
 
 /* Judges a run that has ended: a run that succeeded must have deleted its
  * parent. */
-static void run_moved(
-    void *state, const struct sim_run *run, enum ledger_state was)
+static void run_ended(void *state, const struct sim_run *run)
 {
     struct cascade_state *s = state;
     int channel = channel_named(s, slice_of(run->what));
     const struct thing *parent;
 
-    if (!run->ended || channel == s->channel_count)
+    if (channel == s->channel_count)
         return;
     if (run->now.state == LEDGER_CANCELLED) {
         s->channels[channel].unfinished = true;
@@ -1016,6 +1015,6 @@ const struct sim_kind sim_cascade = {
     .job = job,
     .front = {.act = acts, .acts = 20, .pauses_ms = {50, 500, 2000, 5000}},
     .changed = changed,
-    .run_moved = run_moved,
+    .run_ended = run_ended,
     .end = end,
 };

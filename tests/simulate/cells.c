@@ -181,7 +181,9 @@ static bool has(struct slice text, const struct buf *part)
     return text.len > 0 && memmem(text.at, text.len, part->at, part->len);
 }
 
-bool cells_is_named(const struct sim_run *run, const struct entity *entity)
+/* A report names at most NAMED_MAX entities: it may name any entity if more
+ * have failed. */
+static bool is_named(const struct sim_run *run, const struct entity *entity)
 {
     struct buf keys;
     bool named;
@@ -198,7 +200,7 @@ bool cells_is_named(const struct sim_run *run, const struct entity *entity)
 void cells_note_named(struct cells *cells, const struct sim_run *run)
 {
     for (const struct cell *cell = cells->first; cell; cell = cell->next)
-        if (cell->there && cells_is_named(run, &cell->now))
+        if (cell->there && is_named(run, &cell->now))
             cells->values[cell->value].named = true;
 }
 

@@ -99,10 +99,8 @@ struct slice cells_group(const struct entity *entity);
 /* cells_judge_losses: complains of each live value that no entity has. */
 void cells_judge_losses(struct cells *cells, const char *when);
 
-/* cells_is_named: true if the report of the run names the entity, or was
- * truncated. cells_note_named: sets `named` of the values whose entities the
- * report names. */
-bool cells_is_named(const struct sim_run *run, const struct entity *entity);
+/* cells_note_named: sets `named` of the values whose entities the report of the
+ * run names, or may name because it was truncated. */
 void cells_note_named(struct cells *cells, const struct sim_run *run);
 
 /* cells_judge_tables: complains unless the tables have exactly the entities

@@ -178,17 +178,6 @@ static void changed(void *state, const struct sim_change *change)
     cells_store(&s->cells, change);
 }
 
-static void run_moved(
-    void *state, const struct sim_run *run, enum ledger_state was)
-{
-    struct copy_state *s = state;
-
-    if (run->ended && run->now.state == LEDGER_POISONED &&
-        !slice_is(run->now.job, LEDGER_UNREADABLE))
-        sim_complain(s->sim, "%s is poisoned: %.*s", run->key,
-            SLICE_ARG(run->now.error));
-}
-
 /* ---- the end ---- */
 
 /* True if another source, of this job or of the other, has the same copy
@@ -477,6 +466,5 @@ const struct sim_kind sim_copy = {
         .acts = 25,
         .pauses_ms = {20, 200, 2000, 5000}},
     .changed = changed,
-    .run_moved = run_moved,
     .end = end,
 };

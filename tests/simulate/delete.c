@@ -127,13 +127,10 @@ static void judge_success(struct delete_state *s, const struct sim_run *run)
                 run->key, ENTITY_KEYS(&cell->now));
 }
 
-static void run_moved(
-    void *state, const struct sim_run *run, enum ledger_state was)
+static void run_ended(void *state, const struct sim_run *run)
 {
     struct delete_state *s = state;
 
-    if (!run->ended || slice_is(run->now.job, LEDGER_UNREADABLE))
-        return;
     if (run->now.state == LEDGER_SUCCEEDED)
         judge_success(s, run);
     else if (run->now.state != LEDGER_CANCELLED)
@@ -280,6 +277,6 @@ const struct sim_kind sim_delete = {
         .acts = 30,
         .pauses_ms = {20, 200, 2000, 5000}},
     .changed = changed,
-    .run_moved = run_moved,
+    .run_ended = run_ended,
     .end = end,
 };

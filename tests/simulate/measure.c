@@ -101,12 +101,11 @@ static void load_front_ends(void *state)
     }
 }
 
-static void load_moved(
-    void *state, const struct sim_run *run, enum ledger_state was)
+static void load_ended(void *state, const struct sim_run *run)
 {
     struct load *load = state;
 
-    if (run->ended && run->now.state != LEDGER_SUCCEEDED)
+    if (run->now.state != LEDGER_SUCCEEDED)
         sim_complain(load->sim, "%s has ended %s", run->key,
             ledger_state_name(run->now.state));
 }
@@ -127,7 +126,7 @@ static const struct sim_kind LOAD = {
     .begin = load_begin,
     .job = load_job,
     .front_ends = load_front_ends,
-    .run_moved = load_moved,
+    .run_ended = load_ended,
     .end = load_end,
 };
 

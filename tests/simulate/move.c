@@ -207,16 +207,10 @@ static void judge_rest(struct move_state *s)
     }
 }
 
-static void run_moved(
-    void *state, const struct sim_run *run, enum ledger_state was)
+static void run_ended(void *state, const struct sim_run *run)
 {
     struct move_state *s = state;
 
-    if (!run->ended || slice_is(run->now.job, LEDGER_UNREADABLE))
-        return;
-    if (run->now.state == LEDGER_POISONED)
-        sim_complain(s->sim, "%s is poisoned: %.*s", run->key,
-            SLICE_ARG(run->now.error));
     cells_note_named(&s->cells, run);
     cells_judge_losses(&s->cells, run->key);
     if (run->now.state == LEDGER_CANCELLED)
@@ -381,6 +375,6 @@ const struct sim_kind sim_move = {
         .acts = 25,
         .pauses_ms = {20, 200, 2000, 5000}},
     .changed = changed,
-    .run_moved = run_moved,
+    .run_ended = run_ended,
     .end = end,
 };

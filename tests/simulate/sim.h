@@ -95,10 +95,9 @@ struct sim_kind {
      * ledger. */
     void (*changed)(void *state, const struct sim_change *change);
 
-    /* run_moved: called after each write of a run to the ledger; was: its state
-     * before. */
-    void (*run_moved)(
-        void *state, const struct sim_run *run, enum ledger_state was);
+    /* run_ended (or NULL): called after each write to the ledger of a run that
+     * has ended. */
+    void (*run_ended)(void *state, const struct sim_run *run);
 
     /* end: called when all runs have ended and all workers have stopped:
      * complains unless the tables are as they must be. */

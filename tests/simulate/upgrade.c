@@ -182,17 +182,11 @@ static void last_ended(struct upgrade_state *s)
     virtual_start(virtual_process(CONTRACT), CONTRACT, ask_for_contract, s);
 }
 
-static void run_moved(
-    void *state, const struct sim_run *run, enum ledger_state was)
+static void run_ended(void *state, const struct sim_run *run)
 {
     struct upgrade_state *s = state;
     enum ledger_state is = run->now.state;
 
-    if (!run->ended || slice_is(run->now.job, LEDGER_UNREADABLE))
-        return;
-    if (is != LEDGER_SUCCEEDED && is != LEDGER_FAILED && is != LEDGER_CANCELLED)
-        sim_complain(s->sim, "%s has ended %s: %.*s", run->key,
-            ledger_state_name(is), SLICE_ARG(run->now.error));
     if ((is == LEDGER_FAILED) != (run->now.failed > 0) &&
         is != LEDGER_CANCELLED)
         sim_complain(s->sim, "%s is %s with %lld entities that failed: %.*s",
@@ -312,6 +306,6 @@ const struct sim_kind sim_upgrade = {
         .acts = 30,
         .pauses_ms = {20, 200, 2000, 5000}},
     .changed = changed,
-    .run_moved = run_moved,
+    .run_ended = run_ended,
     .end = end,
 };
