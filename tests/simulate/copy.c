@@ -457,7 +457,6 @@ static char *job(void *state, unsigned n)
 
 const struct sim_kind sim_copy = {
     .name = "copy",
-    .plain = true,
     .two_jobs = true,
     .begin = begin,
     .job = job,

@@ -366,7 +366,6 @@ static void end(void *state)
 
 const struct sim_kind sim_move = {
     .name = "move",
-    .plain = true,
     .two_jobs = true,
     .begin = begin,
     .job = job,

@@ -225,11 +225,11 @@ void sim_enqueue(struct sim *sim, const char *what, const char *id, bool bound,
     char args[128], run[128];
     struct buf text;
 
-    if (bound && !sim->kind->plain) {
+    if (bound && !sim->kind->two_jobs) {
         put(sim, SIM_BOUND, slice_of(what), SIM_JOB "/");
         return;
     }
-    if (sim->kind->plain)
+    if (sim->kind->two_jobs)
         (void)snprintf(args, sizeof(args), "{}");
     else
         (void)snprintf(
@@ -276,7 +276,7 @@ void sim_control_enqueue_job(
     const struct slice name = slice_of(SIM_ARGUMENT), value = slice_of(what);
 
     control_enqueue_args(sim, job,
-        &(struct run_args){sim->kind->plain ? 0 : 1, &name, &value}, id);
+        &(struct run_args){sim->kind->two_jobs ? 0 : 1, &name, &value}, id);
 }
 
 void sim_control_enqueue_beside(struct sim *sim, const char *id)

@@ -73,9 +73,9 @@ struct sim_kind {
     const char *name;
     const char *more_args; /* JSON members that follow SIM_ARGUMENT in a
                               message's args; NULL: none */
-    bool plain;            /* its jobs have no argument, and SIM_BOUND is not
-                              bound to a job */
-    bool two_jobs;         /* front ends also request runs of a second job */
+    bool two_jobs;         /* front ends also request runs of a second job; the
+                              jobs have no argument, and SIM_BOUND is not bound
+                              to a job */
 
     /* begin: choose the design of this simulation by chance, create the tables
      * and fill them. */

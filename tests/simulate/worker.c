@@ -70,7 +70,7 @@ static struct definition *read_definition(struct incarnation *self)
         .name = SIM_QUEUE, .poison_queue = SIM_QUEUE "-poison"};
     reading->queues[1] = (struct setup_queue){.name = SIM_BOUND,
         .poison_queue = SIM_BOUND "-poison",
-        .job = worker->sim->kind->plain ? NULL : &jobs->list[0]};
+        .job = worker->sim->kind->two_jobs ? NULL : &jobs->list[0]};
     reading->setup = (struct setup){.queues = reading->queues,
         .queue_count = 2,
         .slots = worker->slots,
