@@ -59,7 +59,8 @@ test-files: $(PROGRAM)
 # ---- azsim: Azure's services for tests ----
 
 # Azure's services for tests, and the proxy that damages connections to them.
-AZSIM_PROXY_OBJECTS := $(OBJ)/tests/azsim/proxy.o $(OBJ)/tests/azsim/frame.o
+AZSIM_PROXY_OBJECTS := $(addprefix $(OBJ)/tests/,azsim/proxy.o azsim/frame.o \
+    support/loopback.o)
 AZSIM_OBJECTS := $(filter-out $(AZSIM_PROXY_OBJECTS),$(patsubst \
     %.c,$(OBJ)/%.o,$(sort $(wildcard tests/azsim/*.c))))
 BENT_WORLD := $(addprefix $(OBJ)/tests/support/,bent_platform.o real_threads.o)
@@ -88,7 +89,8 @@ e2e:   ## end-to-end tests alone (E2E="words": those suites)
 
 # What comes from outside, at its worst (HOSTILE="words": those cases).
 HOSTILE_OBJECTS := $(patsubst %.c,$(OBJ)/%.o,$(sort $(wildcard \
-    tests/hostile/*.c))) $(addprefix $(OBJ)/tests/support/,direct.o folder.o)
+    tests/hostile/*.c))) $(addprefix $(OBJ)/tests/support/,direct.o folder.o \
+    loopback.o)
 $(OUT)/hostile: $(HOSTILE_OBJECTS) $(LIBRARY)
 	@echo "  $(notdir $(CC)) $@"
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)

@@ -140,18 +140,3 @@ bool frame_read(struct stream *stream, const char *answer_to, struct buf *ret)
     take(stream, end + (size_t)bytes, ret);
     return true;
 }
-
-bool frame_send(int socket, struct slice bytes)
-{
-    while (bytes.len > 0) {
-        ssize_t sent = send(socket, bytes.at, bytes.len, MSG_NOSIGNAL);
-
-        if (sent < 0 && errno == EINTR)
-            continue;
-        if (sent <= 0)
-            return false;
-        bytes.at += sent;
-        bytes.len -= (size_t)sent;
-    }
-    return true;
-}

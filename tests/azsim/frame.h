@@ -25,7 +25,4 @@ struct stream {
  */
 bool frame_read(struct stream *stream, const char *answer_to, struct buf *ret);
 
-/* frame_send: sends all bytes. False: the other side has closed. */
-bool frame_send(int socket, struct slice bytes);
-
 #endif

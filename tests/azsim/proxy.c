@@ -34,6 +34,7 @@
 #include <unistd.h>
 
 #include "tests/azsim/frame.h"
+#include "tests/support/loopback.h"
 #include "worker/base/hash.h"
 #include "worker/base/json.h"
 #include "worker/base/mem.h"
@@ -197,9 +198,7 @@ static void close_stream(struct stream *stream)
 
 static void reset(struct stream *stream)
 {
-    struct linger now = {1, 0};
-
-    (void)setsockopt(stream->socket, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+    loopback_reset(stream->socket);
     close_stream(stream);
 }
 
@@ -240,7 +239,8 @@ static bool connect_service(struct passage *passage)
 static bool exchange(struct passage *passage)
 {
     return connect_service(passage) &&
-           frame_send(passage->service.socket, buf_slice(&passage->request)) &&
+           loopback_send(
+               passage->service.socket, buf_slice(&passage->request)) &&
            frame_read(&passage->service, passage->method, &passage->answer);
 }
 
@@ -258,7 +258,7 @@ static bool send_half(struct passage *passage)
     struct slice half = buf_slice(&passage->answer);
 
     half.len /= 2;
-    (void)frame_send(passage->client.socket, half);
+    (void)loopback_send(passage->client.socket, half);
     if (passage->drawn & 1 << 20)
         reset(&passage->client);
     return false;
@@ -277,7 +277,7 @@ static bool send_slowly(struct passage *passage)
         struct slice next = {rest.at, rest.len < piece ? rest.len : piece};
 
         nap_ms(slow_ms / SLOW_PIECES);
-        if (!frame_send(passage->client.socket, next))
+        if (!loopback_send(passage->client.socket, next))
             return false;
         rest.at += next.len;
         rest.len -= next.len;
@@ -294,7 +294,7 @@ static bool send_twice(struct passage *passage)
     buf_init(&both, 2 * MESSAGE_MAX_BYTES);
     buf_add_slice(&both, answer);
     buf_add_slice(&both, answer);
-    sent = frame_send(passage->client.socket, buf_slice(&both));
+    sent = loopback_send(passage->client.socket, buf_slice(&both));
     buf_done(&both);
     return sent;
 }
@@ -313,14 +313,14 @@ static bool send_garbage(struct passage *passage)
         buf_add_text(&text, "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
                             "Content-Length: 64\r\n\r\n");
     buf_add(&text, bytes, sizeof(bytes));
-    (void)frame_send(passage->client.socket, buf_slice(&text));
+    (void)loopback_send(passage->client.socket, buf_slice(&text));
     buf_done(&text);
     return false;
 }
 
 static bool send_answer(struct passage *passage)
 {
-    return frame_send(passage->client.socket, buf_slice(&passage->answer));
+    return loopback_send(passage->client.socket, buf_slice(&passage->answer));
 }
 
 static bool send_nothing(struct passage *passage)
@@ -405,24 +405,6 @@ static void *accept_all(void *arg)
     }
 }
 
-static uint16_t open_door(struct door *door)
-{
-    struct sockaddr_in address = {
-        .sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    socklen_t len = sizeof(address);
-
-    door->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (door->listener < 0 ||
-        bind(door->listener, (struct sockaddr *)&address, sizeof(address)) !=
-            0 ||
-        listen(door->listener, 512) != 0 ||
-        getsockname(door->listener, (struct sockaddr *)&address, &len) != 0) {
-        perror("azsim-proxy");
-        exit(1);
-    }
-    return ntohs(address.sin_port);
-}
-
 static void read_options(int count, char **words)
 {
     int64_t port;
@@ -445,8 +427,10 @@ int main(int count, char **words)
     (void)signal(SIGPIPE, SIG_IGN);
     for (unsigned i = 0; i < door_count; i++) {
         pthread_t thread;
+        uint16_t port;
 
-        (void)printf("port %u for %u\n", open_door(&doors[i]), doors[i].to);
+        doors[i].listener = loopback_listen(&port);
+        (void)printf("port %u for %u\n", port, doors[i].to);
         if (pthread_create(&thread, NULL, accept_all, &doors[i]) != 0)
             abort();
     }

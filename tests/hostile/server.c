@@ -2,8 +2,6 @@
 /* A thread for each connection, which reads a request and sends the answer. */
 #include "tests/hostile/server.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +9,8 @@
 #include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "tests/support/loopback.h"
 
 #define HEAD_MAX 65536
 #define SIGNATURES_MAX 256
@@ -36,19 +36,6 @@ struct connection {
 static const char page[] =
     "HTTP/1.1 200 OK\r\nx-ms-version: 2019-02-02\r\nContent-Length: 12\r\n\r\n"
     "{\"value\":[]}";
-
-static bool send_all(int to, const char *text, size_t len)
-{
-    while (len > 0) {
-        ssize_t sent = send(to, text, len, MSG_NOSIGNAL);
-
-        if (sent <= 0)
-            return false;
-        text += sent;
-        len -= (size_t)sent;
-    }
-    return true;
-}
 
 /* Copies text to `to` with $AUTH replaced. Returns its length. */
 static size_t fill_in(
@@ -77,7 +64,7 @@ static size_t send_repeated(int to, const char *unit, size_t count)
     for (size_t left = count; left > 0;) {
         size_t now = left < each ? left : each;
 
-        if (!send_all(to, many, now * len))
+        if (!loopback_send(to, (struct slice){many, now * len}))
             break;
         left -= now;
     }
@@ -99,13 +86,15 @@ static void send_answer(
     if (answer->head != NULL) {
         if (!answer->unframed)
             snprintf(frame, sizeof(frame), "Content-Length: %zu\r\n\r\n", len);
-        send_all(
-            connection->socket, text, fill_in(connection, answer->head, text));
-        send_all(connection->socket, frame, strlen(frame));
+        loopback_send(connection->socket,
+            (struct slice){text, fill_in(connection, answer->head, text)});
+        loopback_send(connection->socket, slice_of(frame));
     }
-    send_all(connection->socket, text, fill_in(connection, body->before, text));
+    loopback_send(connection->socket,
+        (struct slice){text, fill_in(connection, body->before, text)});
     send_repeated(connection->socket, body->unit, body->count);
-    send_all(connection->socket, text, fill_in(connection, body->after, text));
+    loopback_send(connection->socket,
+        (struct slice){text, fill_in(connection, body->after, text)});
     free(text);
 }
 
@@ -120,22 +109,19 @@ static void wait_for_close(int socket)
 /* Ends an answer. False: the connection must be closed. */
 static bool end_answer(struct connection *connection, enum ending ending)
 {
-    const struct linger now = {1, 0};
-
     switch (ending) {
     case END_KEEP:
         return true;
     case END_CLOSE:
         return false;
     case END_RESET:
-        setsockopt(
-            connection->socket, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+        loopback_reset(connection->socket);
         return false;
     case END_SILENT:
         wait_for_close(connection->socket);
         return false;
     case END_DRIP:
-        while (send_all(connection->socket, " ", 1))
+        while (loopback_send(connection->socket, slice_of(" ")))
             sleep(1);
         return false;
     }
@@ -242,7 +228,7 @@ static void *serve(void *arg)
         keep_authorization(connection);
         answer = choose(connection->head);
         if (answer == NULL) {
-            more = send_all(connection->socket, page, strlen(page));
+            more = loopback_send(connection->socket, slice_of(page));
             continue;
         }
         send_answer(connection, answer);
@@ -270,19 +256,13 @@ static void *listen_for_ever(void *arg)
 
 int server_start(const struct answer *answers, size_t count)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET};
-    socklen_t len = sizeof(address);
+    uint16_t port;
     pthread_t thread;
 
     server.answers = answers;
     server.count = count;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    server.listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (bind(server.listener, (struct sockaddr *)&address, len) != 0 ||
-        listen(server.listener, 64) != 0 ||
-        getsockname(server.listener, (struct sockaddr *)&address, &len) != 0)
-        abort();
+    server.listener = loopback_listen(&port);
     pthread_create(&thread, NULL, listen_for_ever, NULL);
     pthread_detach(thread);
-    return ntohs(address.sin_port);
+    return port;
 }

@@ -3,14 +3,13 @@
  * and repeats this. */
 #include "tests/support/http_script.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "tests/support/loopback.h"
 #include "worker/base/buf.h"
 #include "worker/base/mem.h"
 #include "worker/base/platform.h"
@@ -21,7 +20,8 @@
 struct http_script {
     const struct script_step *steps;
     size_t step_count;
-    int listener, port;
+    int listener;
+    uint16_t port;
     struct platform_thread thread;
     /* What it received: only the thread may use this until it is joined. */
     size_t connections, request_count;
@@ -70,25 +70,6 @@ static int read_request(struct http_script *script, int connection)
     return got > 0;
 }
 
-static void send_all(int connection, const char *text, size_t len)
-{
-    while (len > 0) {
-        ssize_t sent = send(connection, text, len, MSG_NOSIGNAL);
-
-        if (sent <= 0)
-            return;
-        text += sent;
-        len -= (size_t)sent;
-    }
-}
-
-static void reset(int connection)
-{
-    struct linger linger = {.l_onoff = 1, .l_linger = 0};
-
-    setsockopt(connection, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
-}
-
 static void wait_for_close(int connection)
 {
     char piece[4096];
@@ -108,9 +89,9 @@ static int act(const struct http_script *script, int connection)
 
     if (step->text_len > 0)
         len = step->text_len;
-    send_all(connection, step->text, len);
+    (void)loopback_send(connection, (struct slice){step->text, len});
     if (step->act == SCRIPT_RESET)
-        reset(connection);
+        loopback_reset(connection);
     if (step->act == SCRIPT_SILENT)
         wait_for_close(connection);
     return step->act == SCRIPT_ANSWER;
@@ -133,17 +114,10 @@ struct http_script *http_script_start(
     const struct script_step *steps, size_t count)
 {
     struct http_script *script = mem_alloc(sizeof(*script));
-    struct sockaddr_in address = {.sin_family = AF_INET};
-    socklen_t len = sizeof(address);
 
     script->steps = steps;
     script->step_count = count;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    script->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    must(bind(script->listener, (struct sockaddr *)&address, len) == 0);
-    must(listen(script->listener, 64) == 0);
-    must(getsockname(script->listener, (struct sockaddr *)&address, &len) == 0);
-    script->port = ntohs(address.sin_port);
+    script->listener = loopback_listen(&script->port);
     platform_start(&script->thread, "script", serve, script);
     return script;
 }
