@@ -16,12 +16,6 @@ esac
 program=$(readlink -f "$given") || exit 1
 promtool=${PROMTOOL:-$(command -v promtool ||
     echo "$tests/../build/promtool/promtool")}
-dir=$(mktemp -d "${TMPDIR:-/tmp}/tableward-cli.XXXXXX") || exit 1
-trap 'rm -rf "$dir"' EXIT
-trap 'exit 1' HUP INT TERM
-cd "$dir" || exit 1
-unset AZURE_STORAGE_CONNECTION_STRING TABLEWARD_CONFIG STATE_DIRECTORY \
-    CREDENTIALS_DIRECTORY NOTIFY_SOCKET
 # shellcheck source=tests/support/command.sh
 . "$tests/support/command.sh"
 

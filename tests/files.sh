@@ -8,12 +8,6 @@ set -u
 suite=files tests=$(readlink -f tests)
 program=$(readlink -f "${1:-${TABLEWARD:-build/tableward}}") || exit 1
 guide=$(readlink -f systemd/BACKUP.md) || exit 1
-dir=$(mktemp -d "${TMPDIR:-/tmp}/tableward-files.XXXXXX") || exit 1
-trap 'chmod -R u+w "$dir"; rm -rf "$dir"' EXIT
-trap 'exit 1' HUP INT TERM
-cd "$dir" || exit 1
-unset AZURE_STORAGE_CONNECTION_STRING TABLEWARD_CONFIG STATE_DIRECTORY \
-    CREDENTIALS_DIRECTORY NOTIFY_SOCKET
 # shellcheck source=tests/support/command.sh
 . "$tests/support/command.sh"
 

@@ -17,13 +17,13 @@ fail() {
     failed=1
 }
 
-# install_into ROOT [VARIABLE=VALUE ...]
-install_into() {
-    root=$1
-    shift
-    ${MAKE:-make} -s install DESTDIR="$root" "$@" >"$dir/output" 2>&1 || {
+# made TARGET ROOT [VARIABLE=VALUE ...]: makes install or uninstall below ROOT.
+made() {
+    target=$1 root=$2
+    shift 2
+    ${MAKE:-make} -s "$target" DESTDIR="$root" "$@" >"$dir/output" 2>&1 || {
         cat "$dir/output" >&2
-        fail "make install failed ($*)"
+        fail "make $target failed ($*)"
     }
 }
 
@@ -39,7 +39,7 @@ expect_line() {
 }
 
 files_are_installed_with_their_modes() {
-    install_into "$dir/local" "$@"
+    made install "$dir/local" "$@"
     share=$dir/local/usr/local/share
     units=$dir/local/usr/local/lib/systemd/system
     expect_mode 755 "$dir/local/usr/local/bin/tableward"
@@ -85,17 +85,17 @@ the_installed_configuration_serves_nothing() {
 a_configuration_that_is_there_stays() {
     echo '# mine' >"$dir/local/etc/tableward/tableward.yaml"
     chmod 600 "$dir/local/etc/tableward/tableward.yaml"
-    install_into "$dir/local" "$@"
+    made install "$dir/local" "$@"
     expect_line "$dir/local/etc/tableward/tableward.yaml" '# mine'
     expect_mode 600 "$dir/local/etc/tableward/tableward.yaml"
 }
 
 the_unit_names_prefix_and_sysconfdir() {
-    install_into "$dir/usr" "$@" PREFIX=/usr
+    made install "$dir/usr" "$@" PREFIX=/usr
     unit=$dir/usr/usr/lib/systemd/system/tableward.service
     expect_line "$unit" 'ExecStart=/usr/bin/tableward --config /etc/tableward/tableward.yaml worker'
     expect_mode 755 "$dir/usr/usr/bin/tableward"
-    install_into "$dir/opt" "$@" PREFIX=/opt/tw SYSCONFDIR=/opt/tw/etc
+    made install "$dir/opt" "$@" PREFIX=/opt/tw SYSCONFDIR=/opt/tw/etc
     unit=$dir/opt/opt/tw/lib/systemd/system/tableward.service
     expect_line "$unit" 'ExecStart=/opt/tw/bin/tableward --config /opt/tw/etc/tableward/tableward.yaml worker'
     expect_line "$unit" 'LoadCredential=storage:/opt/tw/etc/tableward/storage'
@@ -142,7 +142,7 @@ systemd_accepts_the_units() {
         echo "skipped: no systemd-analyze"
         return
     }
-    install_into "" "$@" DESTDIR= PREFIX="$dir/here" SYSCONFDIR="$dir/etc"
+    made install "" "$@" DESTDIR= PREFIX="$dir/here" SYSCONFDIR="$dir/etc"
     cd "$dir/here/lib/systemd/system" || return
     for unit in tableward.service tableward-status.service \
         tableward-status.timer tableward@one.service tableward-run@one.service \
@@ -189,23 +189,13 @@ the_package_has_the_program_s_version() {
         fail "systemd/debian/changelog is not of version $(cat worker/VERSION)"
 }
 
-# uninstall_from ROOT [VARIABLE=VALUE ...]
-uninstall_from() {
-    root=$1
-    shift
-    ${MAKE:-make} -s uninstall DESTDIR="$root" "$@" >"$dir/output" 2>&1 || {
-        cat "$dir/output" >&2
-        fail "make uninstall failed ($*)"
-    }
-}
-
 uninstall_leaves_only_what_is_the_owner_s() {
-    uninstall_from "$dir/usr" "$@" PREFIX=/usr
+    made uninstall "$dir/usr" "$@" PREFIX=/usr
     left=$(find "$dir/usr" -type f)
     [ -z "$left" ] || fail "make uninstall leaves $left"
     left=$(find "$dir/usr" -type d -name tableward)
     [ -z "$left" ] || fail "make uninstall leaves $left"
-    uninstall_from "$dir/local" "$@"
+    made uninstall "$dir/local" "$@"
     left=$(find "$dir/local" -type f)
     [ "$left" = "$dir/local/etc/tableward/tableward.yaml" ] ||
         fail "of a changed configuration make uninstall leaves: $left"

@@ -18,6 +18,7 @@
 
 const fs = require("fs");
 const path = require("path");
+const {random} = require("../e2e/lib/wait");
 
 // The tests that must catch a mistake in the file, in this order.
 const FILES = {
@@ -49,22 +50,6 @@ const FILES = {
         "unit cascade_before, unit cascade_faults, unit cascade_checkpoint, " +
         "simulate",
 };
-
-// ---- chance ----
-
-// random: returns a generator of integers 0..n-1 that depends only on the seed
-// (mulberry32).
-function random(seed) {
-    let state = seed >>> 0;
-
-    return (n) => {
-        state = (state + 0x6d2b79f5) >>> 0;
-        let x = state;
-        x = Math.imul(x ^ (x >>> 15), x | 1);
-        x ^= x + Math.imul(x ^ (x >>> 7), x | 61);
-        return ((x ^ (x >>> 14)) >>> 0) % n;
-    };
-}
 
 // ---- mistakes in an expression ----
 

@@ -1,9 +1,16 @@
-# Helpers of the tests of commands, which source this file in the folder where
-# the commands run. $suite is the test's name, $program the program, and $as a
+# Helpers of the tests of commands, which source this file from the root of the
+# tree. From then on they are in a new folder, $dir, without the environment that
+# the program reads. $suite is the test's name, $program the program, and $as a
 # command that runs the program as another user (empty: none). The results are
 # counted in $passed and $failed.
 # shellcheck shell=sh disable=SC2034,SC2154 # the names above are the test's
 failed=0 passed=0 as=
+dir=$(mktemp -d "${TMPDIR:-/tmp}/tableward-$suite.XXXXXX") || exit 1
+trap 'chmod -R u+w "$dir"; rm -rf "$dir"' EXIT
+trap 'exit 1' HUP INT TERM
+cd "$dir" || exit 1
+unset AZURE_STORAGE_CONNECTION_STRING TABLEWARD_CONFIG STATE_DIRECTORY \
+    CREDENTIALS_DIRECTORY NOTIFY_SOCKET
 
 fail() {
     echo "$suite: $*" >&2

@@ -61,4 +61,4 @@ async function violations(page) {
       v.nodes.slice(0, 3).map((n) => n.html.slice(0, 120)).join(' | '));
 }
 
-module.exports = {Browser, shot, violations, WIDE, NARROW};
+module.exports = {Browser, shot, violations, NARROW};

@@ -131,4 +131,4 @@ class TokenServer {
   }
 }
 
-module.exports = {TokenServer, CLIENT, TENANT};
+module.exports = {TokenServer, CLIENT};
