@@ -182,7 +182,7 @@ SIMULATE := $(OUT)/simulate
 # fresh one otherwise); SEED=S: that one twice, with a trace where it fails.
 SEEDS ?= 500
 $(SIMULATE): $(SIMULATE_SOURCES:%.c=$(OBJ)/%.o) $(LIBRARY) $(addprefix \
-    $(OBJ)/tests/support/,cascade_key.o faulty.o folder.o interpose.o \
+    $(OBJ)/tests/support/,faulty.o folder.o interpose.o \
     program.o releases.o upgrade_model.o virtual_platform.o)
 	@echo "  $(notdir $(CC)) $@"
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(LIBRARY) $(LIBS)

@@ -79,7 +79,8 @@ static void add_escaped(struct buf *to, struct slice json)
     }
 }
 
-void entity_json_add_text(struct buf *to, struct slice text)
+/* Adds text as a JSON string in ASCII. */
+static void add_text(struct buf *to, struct slice text)
 {
     struct buf json;
 
@@ -94,14 +95,14 @@ static void add_name(struct buf *to, struct slice name)
 {
     if (to->at[to->len - 1] != '{')
         buf_add_char(to, ',');
-    entity_json_add_text(to, name);
+    add_text(to, name);
     buf_add_char(to, ':');
 }
 
 static void add_member(struct buf *to, const char *name, struct slice text)
 {
     add_name(to, slice_of(name));
-    entity_json_add_text(to, text);
+    add_text(to, text);
 }
 
 /* Adds a time such as "2024-01-01T00:00:00.1200000Z" without the zeros at the

@@ -32,9 +32,6 @@ struct view {
 void entity_json_write(const struct entity *entity, const struct view *view,
     struct slice context, struct buf *to);
 
-/* entity_json_add_text: adds text as a JSON string in ASCII. */
-void entity_json_add_text(struct buf *to, struct slice text);
-
 /* entity_json_etag: returns the service's form of an ETag of the embedded
  * store: W/"7" becomes W/"datetime'2020-01-01T00%3A00%3A00.0000007Z'".
  * entity_json_stored_etag() goes the other way; from any other text it makes an

@@ -164,7 +164,8 @@ void exchange_field(
         arena_copy(&exchange->arena, slice_of(text)));
 }
 
-struct slice exchange_id(const struct http_exchange *exchange)
+/* Returns the x-ms-request-id of the request. */
+static struct slice id_of(const struct http_exchange *exchange)
 {
     return find(&exchange->fields, "x-ms-request-id", false);
 }
@@ -175,7 +176,7 @@ static struct slice long_message(const struct http_exchange *exchange,
     char time[TEXT_TIME_MAX];
 
     return arena_format(arena, "%s\nRequestId:%.*s\nTime:%s",
-        failure_text(failure)->message, SLICE_ARG(exchange_id(exchange)),
+        failure_text(failure)->message, SLICE_ARG(id_of(exchange)),
         text_from_ticks(platform_wall_ticks(), time));
 }
 

@@ -81,9 +81,6 @@ bool exchange_integer(const struct http_exchange *exchange, const char *name,
 void exchange_field(struct http_exchange *exchange, const char *name,
     const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* exchange_id: returns the x-ms-request-id of the request. */
-struct slice exchange_id(const struct http_exchange *exchange);
-
 /* exchange_fail: makes the answer a refusal with this failure, in the service's
  * form. */
 void exchange_fail(struct http_exchange *exchange, enum failure failure);

@@ -333,7 +333,8 @@ struct slice fuzz_word(struct fuzz_source *in, size_t min, size_t max)
     return (struct slice){word, len};
 }
 
-struct slice fuzz_name(struct fuzz_source *in)
+/* Returns the name of a property. */
+static struct slice name_of(struct fuzz_source *in)
 {
     static const char *const names[] = {"A", "b", "Value", "a_b", "_",
         "\xc3\x9f", "\xe6\x97\xa5", "PartitionKey2", "odata", "Rowkey"};
@@ -422,7 +423,7 @@ static void add_properties(struct fuzz_source *in, struct entity *entity)
     size_t count = (size_t)fuzz_below(in, 13);
 
     for (size_t i = 0; i < count; i++)
-        set_property(in, entity, fuzz_name(in));
+        set_property(in, entity, name_of(in));
 }
 
 struct entity fuzz_entity(struct fuzz_source *in)

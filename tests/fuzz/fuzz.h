@@ -103,7 +103,6 @@ struct slice fuzz_bytes(struct fuzz_source *in, size_t max);
 /* fuzz_text: returns up to max characters of valid UTF-8, also NUL; often
  * characters that codecs escape.
  * fuzz_key: the same without the characters that are not allowed in keys.
- * fuzz_name: returns the name of a property.
  * fuzz_word: returns min to max letters and digits, with a letter first and a
  * zero byte at the end. */
 struct slice fuzz_text(struct fuzz_source *in, size_t max);
@@ -111,7 +110,6 @@ struct slice fuzz_text(struct fuzz_source *in, size_t max);
  * allow. */
 struct slice fuzz_xml_text(struct fuzz_source *in, size_t max);
 struct slice fuzz_key(struct fuzz_source *in, size_t max);
-struct slice fuzz_name(struct fuzz_source *in);
 struct slice fuzz_word(struct fuzz_source *in, size_t min, size_t max);
 
 /* fuzz_etag: returns an ETag as the service writes it. */

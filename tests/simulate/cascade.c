@@ -19,7 +19,6 @@
 #include "tests/simulate/book.h"
 #include "tests/simulate/front.h"
 #include "tests/simulate/sim.h"
-#include "tests/support/cascade_key.h"
 #include "worker/base/mem.h"
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
@@ -624,6 +623,29 @@ static void create_parent(struct cascade_state *s, int channel)
     (void)insert(s, &thing, &entity);
 }
 
+/* Returns a key by its template. */
+static struct slice key_of(struct arena *arena, const char *template,
+    const char *channel, struct slice above, unsigned number)
+{
+    struct buf text;
+    struct slice key;
+
+    buf_init(&text, 4096);
+    for (; *template; template ++) {
+        if (*template != '%')
+            buf_add_char(&text, *template);
+        else if (*++template == 'c')
+            buf_add_text(&text, channel);
+        else if (*template == 'a')
+            buf_add_slice(&text, above);
+        else
+            buf_add_format(&text, "%u", number);
+    }
+    key = arena_copy(arena, buf_slice(&text));
+    buf_done(&text);
+    return key;
+}
+
 /* Inserts an entity of this kind under the thing at index above (-1: the
  * parent). */
 static void insert_child(
@@ -639,10 +661,10 @@ static void insert_child(
         .kind = kind,
         .channel = channel,
         .above = above,
-        .partition_key = cascade_key(
-            &s->arena, what->partition_key, name, row_key_above, number),
+        .partition_key =
+            key_of(&s->arena, what->partition_key, name, row_key_above, number),
         .row_key =
-            cascade_key(&s->arena, what->row_key, name, row_key_above, number)};
+            key_of(&s->arena, what->row_key, name, row_key_above, number)};
 
     if (s->count == THINGS_MAX)
         return;

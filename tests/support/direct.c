@@ -73,7 +73,8 @@ enum tw_err direct_get(struct store *store, const char *table,
     return code;
 }
 
-bool direct_each(
+/* Calls seen() for each entity of a table until seen() returns false. */
+static bool each_entity(
     struct store *store, const char *table, direct_seen *seen, void *ctx)
 {
     struct scan_request request = {.table = table};
@@ -106,7 +107,7 @@ bool direct_each_table(struct store *store, direct_seen *seen, void *ctx)
         struct slice name = tables.entities[i].partition_key;
         char *table = mem_text(name.at, name.len);
 
-        good = direct_each(store, table, seen, ctx);
+        good = each_entity(store, table, seen, ctx);
         mem_free(table);
     }
     page_done(&tables);

@@ -36,14 +36,10 @@ int64_t direct_messages(struct store *store, const char *queue);
 enum tw_err direct_get(struct store *store, const char *table,
     struct slice partition_key, struct slice row_key, struct page *to);
 
-/* direct_each: calls seen() for each entity of a table until seen() returns
- * false.
- * direct_each_table: the same for the entities of all tables.
- * Both return false if seen() did. */
+/* direct_each_table: calls seen() for each entity of all tables until seen()
+ * returns false. Returns false if seen() did. */
 typedef bool direct_seen(
     void *ctx, const char *table, const struct entity *entity);
-bool direct_each(
-    struct store *store, const char *table, direct_seen *seen, void *ctx);
 bool direct_each_table(struct store *store, direct_seen *seen, void *ctx);
 
 #endif

@@ -14,7 +14,6 @@
 /* ---- the faults ---- */
 
 struct effect {
-    const char *name;
     unsigned calls;   /* the calls that can meet it */
     unsigned applied; /* how often the inner store gets the request */
     bool sent;        /* bytes of the request were sent to the service */
@@ -26,47 +25,41 @@ struct effect {
 };
 
 static const struct effect EFFECTS[FAULTS] = {
-    [FAULT_NONE] = {"none", CALL_ALL, 1, true, false, 200, TW_OK, TW_OK, NULL},
-    [FAULT_UNSENT] = {"unsent", CALL_ALL, 0, false, false, 0, TW_BUSY, TW_BUSY,
+    [FAULT_NONE] = {CALL_ALL, 1, true, false, 200, TW_OK, TW_OK, NULL},
+    [FAULT_UNSENT] = {CALL_ALL, 0, false, false, 0, TW_BUSY, TW_BUSY,
         "no connection, as the test wants"},
-    [FAULT_BUSY] = {"busy", CALL_ALL, 0, true, false, 503, TW_BUSY, TW_BUSY,
+    [FAULT_BUSY] = {CALL_ALL, 0, true, false, 503, TW_BUSY, TW_BUSY,
         "503 ServerBusy, as the test wants"},
-    [FAULT_BUSY_HINTED] = {"busy-hinted", CALL_ALL, 0, true, true, 503, TW_BUSY,
-        TW_BUSY, "503 ServerBusy for a moment, as the test wants"},
-    [FAULT_ERROR] = {"error", CALL_ALL, 0, true, false, 500, TW_BUSY,
-        TW_UNKNOWN, "500 InternalError, as the test wants"},
-    [FAULT_ERROR_HINTED] = {"error-hinted", CALL_ALL, 0, true, true, 500,
-        TW_BUSY, TW_UNKNOWN, "500 InternalError for a moment"},
-    [FAULT_LOSE_REQUEST] = {"lose-request", CALL_ALL, 0, true, false, 0,
-        TW_UNKNOWN, TW_UNKNOWN, "the request was lost, as the test wants"},
-    [FAULT_LOSE_ANSWER] = {"lose-answer", CALL_ALL, 1, true, false, 0,
-        TW_UNKNOWN, TW_UNKNOWN, "the answer was lost, as the test wants"},
-    [FAULT_REFUSED] = {"refused", CALL_ALL, 0, true, false, 403, TW_REFUSED,
-        TW_REFUSED, "403 refused, as the test wants"},
-    [FAULT_DELAY] = {"delay", CALL_ALL, 1, true, false, 200, TW_OK, TW_OK,
+    [FAULT_BUSY_HINTED] = {CALL_ALL, 0, true, true, 503, TW_BUSY, TW_BUSY,
+        "503 ServerBusy for a moment, as the test wants"},
+    [FAULT_ERROR] = {CALL_ALL, 0, true, false, 500, TW_BUSY, TW_UNKNOWN,
+        "500 InternalError, as the test wants"},
+    [FAULT_ERROR_HINTED] = {CALL_ALL, 0, true, true, 500, TW_BUSY, TW_UNKNOWN,
+        "500 InternalError for a moment"},
+    [FAULT_LOSE_REQUEST] = {CALL_ALL, 0, true, false, 0, TW_UNKNOWN, TW_UNKNOWN,
+        "the request was lost, as the test wants"},
+    [FAULT_LOSE_ANSWER] = {CALL_ALL, 1, true, false, 0, TW_UNKNOWN, TW_UNKNOWN,
+        "the answer was lost, as the test wants"},
+    [FAULT_REFUSED] = {CALL_ALL, 0, true, false, 403, TW_REFUSED, TW_REFUSED,
+        "403 refused, as the test wants"},
+    [FAULT_DELAY] = {CALL_ALL, 1, true, false, 200, TW_OK, TW_OK, NULL},
+    [FAULT_LATE] = {CALL_WRITES, 0, true, false, 0, TW_UNKNOWN, TW_UNKNOWN,
+        "no answer in time, as the test wants"},
+    [FAULT_TWICE] = {CALL_WRITES, 2, true, false, 200, TW_OK, TW_OK, NULL},
+    [FAULT_TWICE_UNSEEN] = {CALL_WRITES, 2, true, false, 200, TW_OK, TW_OK,
         NULL},
-    [FAULT_LATE] = {"late", CALL_WRITES, 0, true, false, 0, TW_UNKNOWN,
-        TW_UNKNOWN, "no answer in time, as the test wants"},
-    [FAULT_TWICE] = {"twice", CALL_WRITES, 2, true, false, 200, TW_OK, TW_OK,
+    [FAULT_NO_INDEX] = {CALL_SET(CALL_BATCH), 1, true, false, 200, TW_OK, TW_OK,
         NULL},
-    [FAULT_TWICE_UNSEEN] = {"twice-unseen", CALL_WRITES, 2, true, false, 200,
-        TW_OK, TW_OK, NULL},
-    [FAULT_NO_INDEX] = {"no-index", CALL_SET(CALL_BATCH), 1, true, false, 200,
-        TW_OK, TW_OK, NULL},
-    [FAULT_ONE_KEY] = {"one-key", CALL_SET(CALL_BATCH), 0, true, false, 412,
-        TW_CONFLICT, TW_CONFLICT, "one key is refused, as the test wants"},
-    [FAULT_SHORT_PAGE] = {"short-page", CALL_SET(CALL_SCAN), 1, true, false,
-        200, TW_OK, TW_OK, NULL},
-    [FAULT_EMPTY_PAGE] = {"empty-page", CALL_SET(CALL_SCAN), 0, true, false,
-        200, TW_OK, TW_OK, NULL},
+    [FAULT_ONE_KEY] = {CALL_SET(CALL_BATCH), 0, true, false, 412, TW_CONFLICT,
+        TW_CONFLICT, "one key is refused, as the test wants"},
+    [FAULT_SHORT_PAGE] = {CALL_SET(CALL_SCAN), 1, true, false, 200, TW_OK,
+        TW_OK, NULL},
+    [FAULT_EMPTY_PAGE] = {CALL_SET(CALL_SCAN), 0, true, false, 200, TW_OK,
+        TW_OK, NULL},
 };
 
-const char *faulty_name(enum fault fault)
-{
-    return EFFECTS[fault].name;
-}
-
-bool faulty_happens(enum fault fault, enum store_call call)
+/* Returns whether a request of this call can meet the fault. */
+static bool happens(enum fault fault, enum store_call call)
 {
     return call_in(EFFECTS[fault].calls, call);
 }
@@ -120,7 +113,7 @@ static enum fault by_share(
     for (size_t i = 0; i < faulty->share_count; i++) {
         const struct faulty_share *share = &faulty->shares[i];
 
-        if (!call_in(share->calls, call) || !faulty_happens(share->fault, call))
+        if (!call_in(share->calls, call) || !happens(share->fault, call))
             continue;
         if (drawn < share->per_mille)
             return share->fault;
@@ -142,7 +135,7 @@ static enum fault choose(
         fault = faulty->choose(faulty->ctx, call, faulty->calls[call]);
     else
         fault = by_share(faulty, call, *ret_n);
-    if (!faulty_happens(fault, call))
+    if (!happens(fault, call))
         fault = FAULT_NONE;
     faulty->calls[call]++;
     faulty->met[fault]++;

@@ -108,12 +108,6 @@ struct faulty {
  * come at the same time. */
 unsigned faulty_calls(struct faulty *faulty, enum store_call call);
 
-/* faulty_name: returns the name of a fault, for people. */
-const char *faulty_name(enum fault fault);
-
-/* faulty_happens: returns whether a request of this call can meet the fault. */
-bool faulty_happens(enum fault fault, enum store_call call);
-
 /* faulty_land: carries out the late writes that are due by now_ms; INT64_MAX:
  * all late writes. */
 void faulty_land(struct faulty *faulty, int64_t now_ms);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Random numbers, checkpoints and seeds of storms: see storm.h. */
+/* Random numbers and seeds of storms: see storm.h. */
 #include "tests/support/storm.h"
 
 #include <stdarg.h>
@@ -7,7 +7,6 @@
 #include <stdlib.h>
 
 #include "worker/base/hash.h"
-#include "worker/base/mem.h"
 
 uint64_t storm_mix(uint64_t x)
 {
@@ -29,34 +28,6 @@ void storm_complain(char *complaint, size_t size, const char *format, ...)
     va_start(args, format);
     (void)vsnprintf(complaint, size, format, args);
     va_end(args);
-}
-
-void storm_save(struct storm_saves *saves, const struct hosted *host)
-{
-    char **at = &saves->list[saves->count++ % STORM_SAVES_MAX];
-
-    mem_free(*at);
-    *at = mem_format("%s", host->checkpoint);
-}
-
-void storm_forget_some(
-    struct storm_saves *saves, struct hosted *host, uint64_t *dice)
-{
-    unsigned newest =
-        saves->count < STORM_SAVES_MAX ? saves->count : STORM_SAVES_MAX;
-    unsigned back = storm_roll(dice, newest + newest / 2 + 2);
-
-    mem_free(host->checkpoint);
-    host->checkpoint = NULL;
-    if (back < newest)
-        host->checkpoint = mem_format(
-            "%s", saves->list[(saves->count - 1 - back) % STORM_SAVES_MAX]);
-}
-
-void storm_saves_done(struct storm_saves *saves)
-{
-    for (size_t i = 0; i < STORM_SAVES_MAX; i++)
-        mem_free(saves->list[i]);
 }
 
 void storm_each_seed(void (*play)(uint64_t seed, bool alone), uint64_t everyday)

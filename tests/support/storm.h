@@ -11,7 +11,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "tests/support/hosted.h"
 #include "worker/base/err.h"
 
 /* storm_mix: returns one step of splitmix64.
@@ -28,23 +27,6 @@ unsigned storm_roll(uint64_t *dice, unsigned below);
  * unless complaint already has one. */
 void storm_complain(char *complaint, size_t size, const char *format, ...)
     TW_PRINTF(3, 4);
-
-/* The newest checkpoints of a run. If an attempt is killed, any of them may be
- * the last one that reached the ledger, or none has reached it. */
-#define STORM_SAVES_MAX 8
-struct storm_saves {
-    char *list[STORM_SAVES_MAX];
-    unsigned count; /* of all checkpoints so far */
-};
-
-/* storm_save: adds the checkpoint of host.
- * storm_forget_some: sets the checkpoint of host back to one of them, or to
- * NULL, as the dice say.
- * storm_saves_done: frees the checkpoints. */
-void storm_save(struct storm_saves *saves, const struct hosted *host);
-void storm_forget_some(
-    struct storm_saves *saves, struct hosted *host, uint64_t *dice);
-void storm_saves_done(struct storm_saves *saves);
 
 /*
  * storm_each_seed: calls play() for the seeds 1 to everyday. The environment

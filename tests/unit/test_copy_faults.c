@@ -25,6 +25,7 @@
 #include "jobs/copy/source.h"
 #include "tests/support/fast_platform.h"
 #include "tests/support/faulty.h"
+#include "tests/support/hosted.h"
 #include "worker/base/log.h"
 #include "worker/base/mem.h"
 #include "worker/base/platform.h"
