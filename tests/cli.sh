@@ -1003,6 +1003,15 @@ arguments_are_checked() {
     says 'bound'
     run 64 enqueue delete-channel channel=a --queue tableward --id .x
     run 64 run delete-channel channel=a --yes --id ../x
+    run 64 run delete-chanel channel=a --yes
+    says "did you mean 'delete-channel'"
+    run 64 run delete-channel chanel=a --yes
+    says "did you mean 'channel'"
+    run 64 run delete-channel --yes
+    says 'channel'
+    run 64 run delete-channel channel= --yes
+    says 'channel'
+    silent
 }
 
 verify_says_what_it_cannot_check() {
@@ -1188,6 +1197,9 @@ a_run_is_asked_for_and_happens_once() {
     prints '^50$'
     run 0 run delete-channel channel=a --yes --id first
     says 'succeeded at'
+    run 0 status first --json
+    prints '"Attempt":1[,}]'
+    prints '"EntitiesDeleted":151[,}]'
     run 64 run delete-channel channel=b --yes --id first
     says 'other arguments'
     run 0 enqueue delete-channel channel=a --queue tableward --id first
