@@ -12,8 +12,8 @@ const {Azsim} = require('../e2e/lib/azsim');
 const {flat} = require('../e2e/lib/jobs');
 const {AzuriteStore} = require('../e2e/lib/store_azurite');
 const {connection_string} = require('../e2e/lib/azurite');
-const {each, sleep, until, within} = require('../e2e/lib/wait');
-const {claims_of, judge, LEDGER} = require('./judge');
+const {sleep, until, within} = require('../e2e/lib/wait');
+const {claims_of, judge} = require('./judge');
 
 const now_us = () => Number(process.hrtime.bigint() / 1000n);
 
@@ -272,4 +272,4 @@ class Group {
   }
 }
 
-module.exports = {Group, now_us, each, LEDGER};
+module.exports = {Group, now_us};

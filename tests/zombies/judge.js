@@ -181,4 +181,4 @@ function unnoted(entry, stalls) {
   };
 }
 
-module.exports = {judge, claims_of, LEDGER};
+module.exports = {judge, claims_of};

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
-// A configuration in which one store has two names, as users may write it.
+// A store that has two names, as users may write it.
 'use strict';
 
+const assert = require('assert');
 const fs = require('fs');
 const path = require('path');
 const {connection_string} = require('./azurite');
+const {holds} = require('./model');
+const {tail} = require('./program');
 
 // two_names: writes a configuration with these jobs in which `main` and `other`
 // are the same store: one account by two host names, or one file by two paths.
@@ -23,4 +26,21 @@ function two_names(suite, jobs) {
     stores: {...configuration.stores, other}}, 'names.yaml')];
 }
 
-module.exports = {two_names};
+// onto_itself: runs a job of this kind from the table to itself under another
+// name of its store, with each on_conflict: no entity may change.
+async function onto_itself(suite, front, kind, table, entities, conflicts) {
+  await front.insert(table, entities);
+  for (const on_conflict of conflicts)
+    await suite.judge(`onto itself under another name, ${on_conflict}`,
+        async () => {
+          const options = two_names(suite, {onto: {
+            kind, from: {table}, on_conflict,
+            to: {table: table.toLowerCase(), store: 'other'}}});
+          const {code, log} = await suite.program.run(
+              [...options, 'run', 'onto', '--yes'], {env: suite.environment});
+          assert.ok([1, 64, 78].includes(code), `${code}: ${tail(log)}`);
+          holds(table, entities, await front.read(table));
+        });
+}
+
+module.exports = {onto_itself};

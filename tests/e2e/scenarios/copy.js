@@ -7,9 +7,8 @@ const assert = require('assert');
 const {run} = require('../lib/runs');
 const {Steady, of_all} = require('../lib/steady');
 const {for_sdk} = require('../lib/store_azurite');
-const {tail} = require('../lib/program');
 const {until} = require('../lib/wait');
-const {two_names} = require('../lib/two_names');
+const {onto_itself} = require('../lib/two_names');
 const {holds, list} = require('../lib/model');
 
 const PROVENANCE = 'TablewardSource';
@@ -187,20 +186,8 @@ async function follow(suite) {
 // Goal: a copy of a table onto itself, under another name of its store, changes
 // no entity: it would overwrite its sources.
 async function names(suite) {
-  const front = await open(suite, {});
-  const sources = list(30, (n) => post(n));
-  await front.insert('Posts', sources);
-  for (const on_conflict of ['skip', 'replace'])
-    await suite.judge(`onto itself under another name, ${on_conflict}`,
-        async () => {
-          const options = two_names(suite, {onto: {
-            kind: 'copy', from: {table: 'Posts'}, on_conflict,
-            to: {table: 'posts', store: 'other'}}});
-          const {code, log} = await suite.program.run(
-              [...options, 'run', 'onto', '--yes'], {env: suite.environment});
-          assert.ok([1, 64, 78].includes(code), `${code}: ${tail(log)}`);
-          holds('Posts', sources, await front.read('Posts'));
-        });
+  await onto_itself(suite, await open(suite, {}), 'copy', 'Posts',
+      list(30, (n) => post(n)), ['skip', 'replace']);
 }
 
 module.exports = [

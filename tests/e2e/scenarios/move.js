@@ -9,8 +9,7 @@ const {holds, key, list} = require('../lib/model');
 const {run} = require('../lib/runs');
 const {Steady, of_all} = require('../lib/steady');
 const {for_sdk} = require('../lib/store_azurite');
-const {tail} = require('../lib/program');
-const {two_names} = require('../lib/two_names');
+const {onto_itself} = require('../lib/two_names');
 
 const pad = (n) => String(n).padStart(5, '0');
 
@@ -96,20 +95,8 @@ async function used_again(suite) {
 // Goal: a move of a table onto itself, under two names of one store, deletes
 // nothing.
 async function names(suite) {
-  const front = await open(suite, {});
-  const items = list(60, (n) => item(n));
-  await front.insert('Items', items);
-  for (const on_conflict of ['fail', 'skip', 'accept_equal'])
-    await suite.judge(`onto itself under another name, ${on_conflict}`,
-        async () => {
-          const options = two_names(suite, {onto: {
-            kind: 'move', from: {table: 'Items'}, on_conflict,
-            to: {table: 'items', store: 'other'}}});
-          const {code, log} = await suite.program.run(
-              [...options, 'run', 'onto', '--yes'], {env: suite.environment});
-          assert.ok([1, 64, 78].includes(code), `${code}: ${tail(log)}`);
-          await assert_holds(front, 'Items', items);
-        });
+  await onto_itself(suite, await open(suite, {}), 'move', 'Items',
+      list(60, (n) => item(n)), ['fail', 'skip', 'accept_equal']);
 }
 
 // Goal: while writers write, each entity, with its last acknowledged value, is
