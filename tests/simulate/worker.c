@@ -382,13 +382,13 @@ static void reread(struct worker *worker)
 
 void worker_befall(struct worker *worker)
 {
-    static void (*const FATES[])(struct worker *) = {crash, crash, crash, stall,
-        stall, stall, stall_shortly, freeze_renewer, freeze_renewer,
-        freeze_request_pool, freeze_worker_threads, step_wall, step_boot,
-        terminate, reread};
+    static void (*const PROCESS_FAULTS[])(struct worker *) = {crash, crash,
+        crash, stall, stall, stall, stall_shortly, freeze_renewer,
+        freeze_renewer, freeze_request_pool, freeze_worker_threads, step_wall,
+        step_boot, terminate, reread};
 
     if (worker_alive(worker))
-        SIM_PICK(FATES)(worker);
+        SIM_PICK(PROCESS_FAULTS)(worker);
     else
         worker_start(worker);
 }

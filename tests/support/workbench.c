@@ -33,14 +33,14 @@ static void sleep_ms(struct workbench *bench, int64_t wait_ms)
             platform_wait(&bench->changed, &bench->lock, until_ms));
 }
 
-static enum bench_fault fate_of(
+static enum bench_fault planned_fault(
     const struct workbench *bench, enum bench_call call, unsigned n)
 {
-    for (size_t i = 0; i < bench->fate_count; i++) {
-        const struct bench_fate *fate = &bench->fates[i];
+    for (size_t i = 0; i < bench->fault_count; i++) {
+        const struct bench_fault_range *range = &bench->faults[i];
 
-        if (fate->call == call && n >= fate->first && n <= fate->last)
-            return fate->fault;
+        if (range->call == call && n >= range->first && n <= range->last)
+            return range->fault;
     }
     return BENCH_PASS;
 }
@@ -60,7 +60,7 @@ static enum bench_fault fault_of(struct workbench *bench, enum bench_call call)
     else if (bench->fault)
         fault = bench->fault(bench, call, n);
     else
-        fault = fate_of(bench, call, n);
+        fault = planned_fault(bench, call, n);
     delay_ms = bench->delay_ms;
     platform_unlock(&bench->lock);
     if (delay_ms > 0)
@@ -347,18 +347,18 @@ void workbench_meets(struct workbench *bench, enum bench_call call,
 {
     unsigned made = bench->calls[call];
 
-    assert_true(bench->fate_count < BENCH_FATES);
-    bench->fates[bench->fate_count++] = (struct bench_fate){
+    assert_true(bench->fault_count < BENCH_FAULTS);
+    bench->faults[bench->fault_count++] = (struct bench_fault_range){
         call, made + first, last == UINT_MAX ? last : made + last, fault};
 }
 
-void workbench_meets_each(
-    struct workbench *bench, const struct bench_fate *fates, size_t count)
+void workbench_meets_each(struct workbench *bench,
+    const struct bench_fault_range *faults, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (fates[i].fault != BENCH_PASS)
-            workbench_meets(bench, fates[i].call, fates[i].first, fates[i].last,
-                fates[i].fault);
+        if (faults[i].fault != BENCH_PASS)
+            workbench_meets(bench, faults[i].call, faults[i].first,
+                faults[i].last, faults[i].fault);
 }
 
 void workbench_wait_for(struct workbench *bench,

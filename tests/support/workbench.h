@@ -61,13 +61,13 @@ typedef enum run_end bench_script(struct workbench *bench, struct run *run,
 
 /* The requests number `first` to `last` of this call, counted from 1, meet this
  * fault. */
-struct bench_fate {
+struct bench_fault_range {
     enum bench_call call;
     unsigned first, last;
     enum bench_fault fault;
 };
 
-#define BENCH_FATES 8
+#define BENCH_FAULTS 8
 
 struct bench_store {
     union { /* first member */
@@ -117,8 +117,8 @@ struct workbench {
      * with the lock held. */
     enum bench_fault (*fault)(
         struct workbench *bench, enum bench_call call, unsigned n);
-    struct bench_fate fates[BENCH_FATES]; /* see workbench_meets() */
-    size_t fate_count;
+    struct bench_fault_range faults[BENCH_FAULTS]; /* see workbench_meets() */
+    size_t fault_count;
     bool down;              /* every request fails */
     const char *down_queue; /* Get Messages on this queue fails ... */
     int64_t down_queue_ms;  /* ... after this time */
@@ -182,8 +182,8 @@ void workbench_meets(struct workbench *bench, enum bench_call call,
 
 /* workbench_meets_each: calls workbench_meets() for each element of an array.
  * Elements with BENCH_PASS are skipped. */
-void workbench_meets_each(
-    struct workbench *bench, const struct bench_fate *fates, size_t count);
+void workbench_meets_each(struct workbench *bench,
+    const struct bench_fault_range *faults, size_t count);
 
 /* workbench_log_begin: keeps what is logged from now on.
  * workbench_log_end: stops this, and returns how many of the kept lines contain

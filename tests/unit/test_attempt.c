@@ -432,7 +432,7 @@ static void leave_copy_without_end(struct workbench *bench)
     assert_int_equal(
         attempt_with_body(bench, fails, OWN_BODY).end, ATTEMPT_OUTAGE);
     expect_queues(bench, 1, 1);
-    bench->fate_count = 0;
+    bench->fault_count = 0;
     virtual_sleep(100000);
 }
 
@@ -1059,7 +1059,7 @@ VIRTUAL_BENCH_TEST(an_end_that_cannot_be_stored_is_an_outage)
         assert_int_equal(result.outcome, TW_BUSY);
         assert_string_equal(result.err.text, "the store is down");
         expect_left(bench, "running", i + 1, 0);
-        bench->fate_count = 0;
+        bench->fault_count = 0;
         virtual_sleep(120000);
     }
 }
@@ -1302,7 +1302,7 @@ VIRTUAL_BENCH_TEST(a_kind_that_succeeded_too_late_has_not)
     struct attempt_result result =
         attempt_with_message(bench, outlives_its_lease);
 
-    bench->fate_count = 0;
+    bench->fault_count = 0;
     expect_expired(bench, &result, "running");
     expect_queues(bench, 1, 0);
 }
@@ -1679,7 +1679,7 @@ VIRTUAL_BENCH_TEST(a_table_job_that_has_not_begun_is_not_bound)
     workbench_meets(bench, BENCH_SCAN, ALWAYS, BENCH_FAIL);
     run = expect_play(bench, NULL, "r1", ATTEMPT_DEFERRED, LEDGER_QUEUED);
     assert_int_equal(run->definition.len, 0);
-    bench->fate_count = 0;
+    bench->fault_count = 0;
     play_waits(bench, "r2");
     run = expect_play(bench, NULL, "r1", ATTEMPT_DEFERRED, LEDGER_WAITING);
     assert_int_equal(run->definition.len, 0);
@@ -1817,7 +1817,7 @@ static void fail_to_take_locks(struct workbench *bench)
 {
     workbench_meets(bench, BENCH_SCAN, ALWAYS, BENCH_FAIL);
     (void)expect_play(bench, NULL, "r1", ATTEMPT_DEFERRED, LEDGER_QUEUED);
-    bench->fate_count = 0;
+    bench->fault_count = 0;
     assert_int_equal(bench->attempts, 0);
 }
 

@@ -979,7 +979,7 @@ VIRTUAL_BENCH_TEST(ready_waits_until_one_of_the_queues_can_be_served)
     start_under_manager(bench, NULL);
     hear_a_minute(said, sizeof(said));
     assert_null(strstr(said, "READY=1"));
-    bench->fate_count = 0;
+    bench->fault_count = 0;
     bench->down_queue = NULL;
     will_hear("READY=1");
     stop_under_manager();
@@ -1195,10 +1195,10 @@ VIRTUAL_BENCH_TEST(a_store_that_can_never_be_used_is_said_at_the_start)
 {
     workbench_meets(bench, BENCH_CREATE, ALWAYS, BENCH_INVALID);
     expect_refused(bench, TW_INVALID, "the service says 400");
-    bench->fate_count = 0;
+    bench->fault_count = 0;
     workbench_meets(bench, BENCH_CREATE, ALWAYS, BENCH_REFUSE);
     expect_refused(bench, TW_REFUSED, "the key is wrong");
-    bench->fate_count = 0;
+    bench->fault_count = 0;
     bench->setup.store = 1;
     expect_refused(bench, TW_INVALID, "the worker has no store");
     bench->setup.store = 0;
@@ -1528,7 +1528,7 @@ VIRTUAL_BENCH_TEST(a_message_that_cannot_be_poisoned_comes_ever_later)
     stop();
     assert_in_range(bench->calls[BENCH_PUT], 5, 7);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
-    bench->fate_count = 0;
+    bench->fault_count = 0;
     drain(bench);
     assert_int_equal(service.result.poisoned, 1);
 }

@@ -540,7 +540,7 @@ VIRTUAL_BENCH_TEST(a_drop_that_is_cut_off_can_be_asked_for_again)
     for (size_t i = 0; TEST_EACH(i, FAILING); i++) {
         workbench_meets(bench, FAILING[i], ALWAYS, BENCH_FAIL);
         assert_int_equal(drop(bench), TW_BUSY);
-        bench->fate_count = 0;
+        bench->fault_count = 0;
     }
     assert_int_equal(copies(bench), 1);
     assert_ok(drop(bench));
@@ -623,7 +623,7 @@ VIRTUAL_BENCH_TEST(what_one_try_may_have_put_stays_in_the_ledger)
         expect_named(enqueue(bench), TW_UNKNOWN,
             "with --id r1, which makes no second run");
         expect_left(bench, "queued", CASES[i].messages);
-        bench->fate_count = 0;
+        bench->fault_count = 0;
     }
 }
 
@@ -634,7 +634,7 @@ VIRTUAL_BENCH_TEST(a_message_that_names_its_run_is_put_again)
     workbench_meets(bench, BENCH_PUT, 2, 2, BENCH_LOSE_ANSWER);
     assert_ok(enqueue(bench));
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 2);
-    bench->fate_count = 0;
+    bench->fault_count = 0;
     assert_ok(enqueue_bound(bench));
     workbench_meets(bench, BENCH_PUT, 1, 1, BENCH_LOSE_ANSWER);
     assert_int_equal(enqueue_bound(bench), TW_UNKNOWN);
@@ -719,7 +719,7 @@ VIRTUAL_BENCH_TEST(a_bound_queue_s_entity_comes_after_its_message)
     workbench_meets(bench, BENCH_PUT, ALWAYS, BENCH_FAIL);
     assert_int_equal(enqueue_bound(bench), TW_BUSY);
     assert_int_equal(bench->ledger_writes, 0);
-    bench->fate_count = 0;
+    bench->fault_count = 0;
     assert_ok(enqueue_bound(bench));
     workbench_consume(bench, BENCH_BOUND, "Football");
     assert_string_equal(workbench_state(bench, JOB, new_id), "queued");
@@ -817,7 +817,7 @@ VIRTUAL_BENCH_TEST(a_retry_that_put_no_message_is_repeated)
     expect_left(bench, "queued", 0);
     assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 1);
     assert_int_equal(copies(bench), 2);
-    bench->fate_count = 0;
+    bench->fault_count = 0;
     assert_ok(retry(bench));
     expect_left(bench, "queued", 1);
     assert_int_equal(copies(bench), 1);
@@ -874,7 +874,7 @@ VIRTUAL_BENCH_TEST(an_unreadable_message_that_cannot_be_put_back_stays)
     assert_int_equal(retry(bench), TW_BUSY);
     expect_left(bench, "poisoned", 0);
     assert_int_equal(copies(bench), 2);
-    bench->fate_count = 0;
+    bench->fault_count = 0;
     assert_ok(retry(bench));
     expect_left(bench, "cancelled", 1);
 }
@@ -1290,7 +1290,7 @@ VIRTUAL_BENCH_TEST(a_resume_that_put_no_message_is_repeated)
     workbench_meets(bench, BENCH_PUT, ALWAYS, BENCH_FAIL);
     expect_named(resume(bench), TW_BUSY, "repeat the command");
     expect_left(bench, "queued", 0);
-    bench->fate_count = 0;
+    bench->fault_count = 0;
     assert_ok(resume(bench));
     expect_left(bench, "queued", 1);
     bench->setup.queue_count = 0;
@@ -1664,7 +1664,8 @@ static const struct meeting {
     void (*leave)(struct workbench *bench); /* stores the run; NULL: there is
                                                none */
     enum tw_err (*command)(struct workbench *bench);
-    struct bench_fate fates[2]; /* the n of a request counts from the command */
+    struct bench_fault_range
+        faults[2]; /* the n of a request counts from the command */
     enum tw_err outcome;
     const char *says;  /* the error text; NULL: not checked */
     const char *state; /* of the run after the command */
@@ -1737,9 +1738,10 @@ static void expect_meeting(
 {
     if (meeting->leave)
         meeting->leave(bench);
-    for (size_t i = 0; i < 2 && meeting->fates[i].first > 0; i++)
-        workbench_meets(bench, meeting->fates[i].call, meeting->fates[i].first,
-            meeting->fates[i].last, meeting->fates[i].fault);
+    for (size_t i = 0; i < 2 && meeting->faults[i].first > 0; i++)
+        workbench_meets(bench, meeting->faults[i].call,
+            meeting->faults[i].first, meeting->faults[i].last,
+            meeting->faults[i].fault);
     err.text[0] = '\0';
     assert_int_equal(meeting->command(bench), meeting->outcome);
     if (meeting->says)

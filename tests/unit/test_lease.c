@@ -166,7 +166,7 @@ FIXTURE_TEST(a_claim_says_what_the_store_said)
 {
     static const struct {
         const char *name;
-        struct bench_fate meets[2];
+        struct bench_fault_range meets[2];
         enum tw_err outcome;
         const char *why;
     } cases[] = {
@@ -196,7 +196,7 @@ FIXTURE_TEST(a_claim_says_what_the_store_said)
     };
 
     for (size_t i = 0; TEST_EACH(i, cases); i++) {
-        f->bench.fate_count = 0;
+        f->bench.fault_count = 0;
         workbench_meets_each(&f->bench, cases[i].meets, 2);
         test_case("%s", cases[i].name);
         expect_state(f, "none");
@@ -350,7 +350,7 @@ FIXTURE_TEST(a_claim_is_tried_again)
 {
     static const struct {
         const char *name;
-        struct bench_fate meets[3];
+        struct bench_fault_range meets[3];
         unsigned writes;
     } cases[] = {
         {"each response is lost once",
@@ -1146,7 +1146,7 @@ FIXTURE_TEST(letting_go_is_tried_until_it_is_stored)
 {
     static const struct {
         const char *name;
-        struct bench_fate meets[2];
+        struct bench_fault_range meets[2];
         int64_t after_ms;
         enum lease_status status;
         unsigned least, most; /* number of writes */
@@ -1279,7 +1279,7 @@ FIXTURE_TEST(deleting_the_message_is_tried_again)
 {
     static const struct {
         const char *name;
-        struct bench_fate meets;
+        struct bench_fault_range meets;
         unsigned least, most; /* delete requests */
         int64_t left;         /* messages left */
         bool has_message;
@@ -1342,7 +1342,7 @@ FIXTURE_TEST(a_copy_is_put_whatever_its_requests_meet)
     static const struct {
         const char *name;
         bool queue_is_there;
-        struct bench_fate meets[4];
+        struct bench_fault_range meets[4];
         enum tw_err outcome;
         unsigned least, most, peeks; /* requests; least and most are puts */
         bool has_receipt;

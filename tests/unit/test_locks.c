@@ -406,15 +406,15 @@ PAIR_TEST(a_ledger_that_is_busy_is_waited_for)
 
     stand(bench, &a, LEDGER_SUCCEEDED);
     for (size_t i = 0; i < 3; i++) {
-        bench->fate_count = 0;
+        bench->fault_count = 0;
         expect_taken(bench, &a);
         workbench_meets(bench, calls[i], 1, 1, BENCH_THROTTLE);
         expect_taken(bench, &b);
-        bench->fate_count = 0;
+        bench->fault_count = 0;
         workbench_meets(bench, calls[i], 1, 1, BENCH_THROTTLE);
         virtual_sleep(34000);
         release(bench, &b);
-        bench->fate_count = 0;
+        bench->fault_count = 0;
         assert_int_equal(rows(bench, ""), 0);
     }
 }
@@ -428,7 +428,7 @@ PAIR_TEST(a_release_asks_a_store_that_is_away_once)
     workbench_meets(bench, BENCH_SCAN, 1, UINT_MAX, BENCH_FAIL);
     release(bench, &a);
     assert_int_equal(bench->calls[BENCH_SCAN], 1);
-    bench->fate_count = 0;
+    bench->fault_count = 0;
     assert_int_equal(rows(bench, "lock!"), 1);
 }
 
@@ -634,7 +634,7 @@ PAIR_TEST(locks_that_change_all_the_time_are_given_up)
 {
     workbench_meets(bench, BENCH_BATCH, 1, UINT_MAX, BENCH_CONFLICT);
     assert_int_equal(take(bench, &a), LOCKS_OUTAGE);
-    bench->fate_count = 0;
+    bench->fault_count = 0;
     expect_taken(bench, &a);
 }
 

@@ -94,7 +94,7 @@ FIXTURE_TEST(it_leaves_a_copy_and_the_reason)
 {
     static const struct {
         const char *name;
-        struct bench_fate meets[2];
+        struct bench_fault_range meets[2];
         const char *job;
         enum tw_err outcome;
         const char *stored_as; /* job of the stored run; NULL: none, and the
@@ -140,7 +140,7 @@ FIXTURE_TEST(it_leaves_a_copy_and_the_reason)
             continue;
         }
         expect_untouched(f);
-        f->bench.fate_count = 0; /* the next delivery poisons it */
+        f->bench.fault_count = 0; /* the next delivery poisons it */
         assert_ok(poison(f, cases[i].job));
         assert_int_equal(workbench_count(&f->bench, BENCH_QUEUE), 0);
     }
@@ -161,7 +161,7 @@ FIXTURE_TEST(a_message_that_comes_again_is_put_where_the_queue_answers)
         receive(f);
         f->message.dequeue_count = f->taken.list[0].dequeue_count;
     }
-    f->bench.fate_count = 0;
+    f->bench.fault_count = 0;
     assert_ok(poison(f, LEDGER_UNREADABLE));
     assert_int_equal(workbench_count(&f->bench, BENCH_QUEUE), 0);
     assert_int_equal(workbench_count(&f->bench, BENCH_QUEUE "-poison"), 2);

@@ -336,7 +336,7 @@ HELD_TEST(a_phase_is_stored_before_the_call_returns)
         struct ledger_run *run;
 
         test_case("%s", cases[i].name);
-        bench->fate_count = 0;
+        bench->fault_count = 0;
         workbench_meets(bench, BENCH_BATCH, 1, cases[i].fails, cases[i].fault);
         assert_ok(enter_parent(cases[i].checkpoint));
         assert_true(platform_boot_ms() - began_ms < cases[i].most_ms);

@@ -258,8 +258,8 @@ class Group {
     if (this.azsim) await this.azsim.stop();
   }
 
-  // verdict: the result of judge().
-  verdict() {
+  // results: the result of judge().
+  results() {
     const notes = this.noted ? new Map() : null;
     for (const worker of this.noted ? this.crew : [])
       for (const line of fs.readFileSync(worker.sends, 'utf8').split('\n')) {

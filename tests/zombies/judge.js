@@ -73,19 +73,19 @@ function judge(log, notes, stalls = []) {
       late.unasked.push(entry);
       continue;
     }
-    const fate = fate_of(entry, claims, notes, stalls, log);
-    if (!fate) continue;
-    late[fate.kind].push({...entry, ...fate});
-    if (fate.kind === 'arrived') {
+    const lateness = lateness_of(entry, claims, notes, stalls, log);
+    if (!lateness) continue;
+    late[lateness.kind].push({...entry, ...lateness});
+    if (lateness.kind === 'arrived') {
       if (entry.changed)
-        late[class_of(entry, fate, stalls)].push(
-            {...entry, ...fate, mode: mode_at(entry, stalls)});
-      const used = threads.get(fate.overtaken_n) ||
+        late[class_of(entry, lateness, stalls)].push(
+            {...entry, ...lateness, mode: mode_at(entry, stalls)});
+      const used = threads.get(lateness.overtaken_n) ||
           {data: 0, renewer: 0, what: []};
       used[is_renewer(entry) ? 'renewer' : 'data']++;
       used.what.push(`${entry.worker} ${entry.method} ${entry.path} ` +
           `(${entry.n}, ${entry.status})`);
-      threads.set(fate.overtaken_n, used);
+      threads.set(lateness.overtaken_n, used);
     }
   }
   return {claims, late, threads, overtakings: overtakings_of(claims)};
@@ -109,19 +109,19 @@ function stuck_at(entry, stalls) {
 // was_asleep: true if the request had passed the last check of its deadline
 // before the worker was stopped, and its first byte arrived when the worker
 // woke.
-function was_asleep(entry, fate, stalls) {
+function was_asleep(entry, lateness, stalls) {
   return stalls.some((stall) => stall.worker === entry.worker &&
-      fate.started_us <= stall.stopped_us && stall.woken_us &&
+      lateness.started_us <= stall.stopped_us && stall.woken_us &&
       entry.arrived_us > stall.stopped_us &&
       entry.arrived_us < stall.woken_us + DROWSY_US);
 }
 
 // class_of: returns the class of a request that arrived late and changed
 // something.
-function class_of(entry, fate, stalls) {
+function class_of(entry, lateness, stalls) {
   if (is_renewer(entry)) return 'changed';
   if (stuck_at(entry, stalls)) return 'same';
-  return was_asleep(entry, fate, stalls) ? 'asleep' : 'changed';
+  return was_asleep(entry, lateness, stalls) ? 'asleep' : 'changed';
 }
 
 // mode_at: returns how the worker was last stalled before the request took
@@ -150,8 +150,8 @@ function overtakings_of(claims) {
 const is_claim = (entry, own) =>
   is_ledger(entry) && entry.owner !== '' && entry.owner !== own.owner;
 
-// fate_of: returns {kind, overtaken_n}, or null if the request was in time.
-function fate_of(entry, claims, notes, stalls, log) {
+// lateness_of: returns {kind, overtaken_n}, or null if the request was in time.
+function lateness_of(entry, claims, notes, stalls, log) {
   const note = notes ? notes.get(entry.request_id) : unnoted(entry, stalls);
   if (!note || !note.bound) return null;
   let own = -1;

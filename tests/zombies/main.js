@@ -175,7 +175,7 @@ async function run_group(options, plan_of, number, work) {
     await play(group, modes, plan_of.stalls);
     const wrong = await group.finish();
     const result = {...plan_of, stalls: group.stalls, wrong,
-      ...group.verdict(), threads_each: group.requests, number};
+      ...group.results(), threads_each: group.requests, number};
     if (faults_of([result]).length > 0)
       fs.writeFileSync(path.join(options.build, `zombies/group-${number}.json`),
           JSON.stringify({...result, log: group.log}, null, 1));
