@@ -624,7 +624,7 @@ static enum tw_err read_table(struct nested *n, const struct level *level,
 
     if (of_partition)
         spec.partition_key = key_range_exact(level->partition_key);
-    scan = scan_open(n->check->run->request_pool, &spec);
+    scan = scan_open(n->check->run->pool_client, &spec);
     do {
         outcome = stopped(n);
         if (outcome == TW_OK)
@@ -750,7 +750,7 @@ static enum tw_err read_again(
     enum tw_err outcome = stopped(n);
 
     if (outcome == TW_OK)
-        outcome = call_get(n->check->run->request_pool,
+        outcome = call_get(n->check->run->pool_client,
             n->check->stores->stores[rule->store], rule->table,
             child->partition_key, child->row_key, &n->page, NULL, n->err);
     if (outcome != TW_OK)

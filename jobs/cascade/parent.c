@@ -87,7 +87,7 @@ static enum tombstone_owner tombstone_owner_of(
 static enum tw_err get_parent(struct cascade_attempt *c, struct page *page,
     int64_t *ret_ticks, struct err *err)
 {
-    return call_get(c->run->request_pool, cascade_parent_store(c),
+    return call_get(c->run->pool_client, cascade_parent_store(c),
         c->cascade->table, c->partition_key, c->row_key, page, ret_ticks, err);
 }
 
@@ -106,7 +106,7 @@ static enum tw_err write_parent(struct cascade_attempt *c,
     const struct batch batch = {
         .table = c->cascade->table, .operations = &operation, .count = 1};
     struct batch_result *result = mem_alloc(sizeof(*result));
-    enum tw_err outcome = call_batch(c->run->request_pool,
+    enum tw_err outcome = call_batch(c->run->pool_client,
         cascade_parent_store(c), &batch, result, ret_ticks, c->err);
 
     mem_free(result);

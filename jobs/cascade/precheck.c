@@ -147,7 +147,7 @@ static enum tw_err check_table(struct cascade_attempt *c, size_t store,
         .select = &none,
         .run = c->run,
     };
-    struct scan *scan = scan_open(c->run->request_pool, &spec);
+    struct scan *scan = scan_open(c->run->pool_client, &spec);
     const struct page *page;
     enum tw_err outcome = scan_next(scan, &page, c->err);
 

@@ -14,7 +14,7 @@
 #define GAP_MAX_PAGES 2
 
 struct range_scan {
-    struct pool_client *request_pool;
+    struct pool_client *pool_client;
     struct scan *scan; /* the open scan; NULL: none is open */
     struct arena arena;
     struct span span; /* range of the open scan; in arena */
@@ -117,11 +117,11 @@ static struct slice key_of(const struct span *span, const struct entity *entity)
 
 /* ---- the scan ---- */
 
-struct range_scan *range_scan_new(struct pool_client *request_pool)
+struct range_scan *range_scan_new(struct pool_client *pool_client)
 {
     struct range_scan *ranges = mem_alloc(sizeof(*ranges));
 
-    ranges->request_pool = request_pool;
+    ranges->pool_client = pool_client;
     ranges->is_useful = true;
     arena_init(&ranges->arena);
     return ranges;
@@ -265,7 +265,7 @@ bool range_scan_open(struct range_scan *ranges, struct scan_spec *spec,
     ranges->at = 0;
     ranges->served = 1;
     set_range(spec, &ranges->span);
-    ranges->scan = scan_open(ranges->request_pool, spec);
+    ranges->scan = scan_open(ranges->pool_client, spec);
     ranges->scans++;
     return true;
 }

@@ -45,7 +45,7 @@ struct range_scan;
 
 /* range_scan_new: returns a range scan, owned by the caller. Sends no request.
  */
-struct range_scan *range_scan_new(struct pool_client *request_pool);
+struct range_scan *range_scan_new(struct pool_client *pool_client);
 
 /* range_scan_free: ranges may be NULL. */
 void range_scan_free(struct range_scan *ranges);

@@ -79,7 +79,7 @@ static enum tw_err read_one(struct verifying *v, size_t store,
     const char *table, const struct entity *keys)
 {
     enum tw_err outcome =
-        call_get(v->run->request_pool, v->stores->stores[store], table,
+        call_get(v->run->pool_client, v->stores->stores[store], table,
             keys->partition_key, keys->row_key, &v->page, NULL, v->err);
 
     return outcome == TW_NOT_FOUND ? TW_OK : outcome;
@@ -105,7 +105,7 @@ static enum tw_err is_open(struct verifying *v, struct slice owner, bool *ret)
     *ret = false;
     if (!slash || !v->run->ledger)
         return TW_OK;
-    outcome = call_get(v->run->request_pool, v->run->ledger,
+    outcome = call_get(v->run->pool_client, v->run->ledger,
         v->run->ledger_table,
         (struct slice){owner.at, (size_t)(slash - owner.at)},
         (struct slice){slash + 1, owner.len - (size_t)(slash + 1 - owner.at)},
@@ -174,7 +174,7 @@ static enum tw_err check_parents(struct verifying *v)
     for (size_t i = 0; i < tombstone->property_count; i++)
         names[i] = tombstone->properties[i].name;
     names[tombstone->property_count] = slice_of(CASCADE_OWNER);
-    scan = scan_open(v->run->request_pool, &spec);
+    scan = scan_open(v->run->pool_client, &spec);
     do {
         outcome = stopped(v);
         if (outcome == TW_OK)
@@ -403,7 +403,7 @@ static struct scan *open_children(struct verifying *v, const struct rule *rule)
         selection_bind(&rule->selector, &v->args, &parent, &arena, &selection,
             &none) == TW_OK)
         selection_spec(&selection, true, NULL, 0, &arena, &spec);
-    scan = scan_open(v->run->request_pool, &spec);
+    scan = scan_open(v->run->pool_client, &spec);
     arena_done(&arena);
     return scan;
 }

@@ -401,7 +401,7 @@ static struct scan *open_scan(struct walk *walk, const struct visit *visit,
         spec.after_partition_key = key_partition(after);
         spec.after_row_key = key_row(after);
     }
-    scan = scan_open(walk->plan->run->request_pool, &spec);
+    scan = scan_open(walk->plan->run->pool_client, &spec);
     arena_done(&arena);
     return scan;
 }
@@ -767,7 +767,7 @@ static void open_ranges(struct walk *walk, struct visits *visits)
         const struct store *store =
             walk->plan->stores->stores[rule->children[i].store];
 
-        visits->ranges[i] = range_scan_new(walk->plan->run->request_pool);
+        visits->ranges[i] = range_scan_new(walk->plan->run->pool_client);
         if (visits->count == 1 || !store->capabilities.ordered)
             range_scan_give_up(visits->ranges[i]);
     }

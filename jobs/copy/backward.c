@@ -63,7 +63,7 @@ static struct scan *open_scan(struct copy_work *work, size_t number)
         spec.after_row_key = work->at.row_key;
         work->at.resumes = false;
     }
-    scan = scan_open(work->run->request_pool, &spec);
+    scan = scan_open(work->run->pool_client, &spec);
     buf_done(&filter);
     return scan;
 }
@@ -215,7 +215,7 @@ static enum tw_err judge_some(
         gets_add(&gets, work->from_store, work->rules->from.table,
             source->partition_key, source->row_key);
     }
-    outcome = gets_read(&gets, work->run->request_pool, work->err);
+    outcome = gets_read(&gets, work->run->pool_client, work->err);
     for (size_t i = 0; i < gets.count && outcome == TW_OK; i++)
         outcome = judge(b, copies[i], &is[i], gets.list[i].found);
     gets_done(&gets);
@@ -317,7 +317,7 @@ enum tw_err copy_check_sources(struct copy_work *work)
 
     page_init(&page);
     outcome = call_scan(
-        work->run->request_pool, work->from_store, &request, &page, work->err);
+        work->run->pool_client, work->from_store, &request, &page, work->err);
     page_done(&page);
     if (outcome == TW_NOT_FOUND)
         (void)err_fail(work->err, outcome,
@@ -396,7 +396,7 @@ static enum tw_err check_table_for_own(
     source_filter(slice_of(work->job->name), &filter);
     request.filter = buf_slice(&filter);
     outcome = call_scan(
-        work->run->request_pool, table->store, &request, &page, work->err);
+        work->run->pool_client, table->store, &request, &page, work->err);
     if (outcome == TW_NOT_FOUND) /* a dry run creates no tables */
         outcome = TW_OK;
     for (size_t i = 0; i < page.count && outcome == TW_OK; i++) {

@@ -99,7 +99,7 @@ static enum tw_err prepare_tables(struct copy_work *work)
             outcome = check_alias(work, &work->tables[i]);
     for (size_t i = 0; i < work->table_count && outcome == TW_OK; i++)
         if (!work->tables[i].is_index)
-            outcome = call_create_table(work->run->request_pool,
+            outcome = call_create_table(work->run->pool_client,
                 work->tables[i].store, work->tables[i].table, work->err);
     return outcome;
 }

@@ -50,7 +50,7 @@ static struct parts *open_parts(struct copy_work *work, int64_t since_ticks)
         work->at.resumes = false;
     }
     parts = parts_open(
-        work->run->request_pool, &spec, at_once ? &work->sources : NULL);
+        work->run->pool_client, &spec, at_once ? &work->sources : NULL);
     buf_done(&filter);
     arena_done(&arena);
     return parts;

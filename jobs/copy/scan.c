@@ -14,7 +14,7 @@ static enum tw_err visit_pages(struct copy_work *work,
         const struct copy_visitor *visitor, const struct page *page),
     size_t table, const struct copy_visitor *visitor, int64_t *ret_pages)
 {
-    struct parts *parts = parts_open(work->run->request_pool, spec, sample);
+    struct parts *parts = parts_open(work->run->pool_client, spec, sample);
     const struct page *next = NULL;
     enum tw_err outcome;
 

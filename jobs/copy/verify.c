@@ -62,7 +62,7 @@ static enum tw_err read_again(struct verifying *v, struct store *store,
     const char *table, const struct entity *entity, struct page *page,
     const struct entity **ret_found)
 {
-    enum tw_err outcome = call_get(v->work->run->request_pool, store, table,
+    enum tw_err outcome = call_get(v->work->run->pool_client, store, table,
         entity->partition_key, entity->row_key, page, NULL, v->work->err);
 
     *ret_found = outcome == TW_OK ? &page->entities[0] : NULL;

@@ -288,7 +288,7 @@ enum tw_err copy_read_source(struct copy_work *work, const struct source *is,
     enum tw_err outcome;
 
     page_init(&page);
-    outcome = call_get(work->run->request_pool, work->from_store,
+    outcome = call_get(work->run->pool_client, work->from_store,
         work->rules->from.table, is->partition_key, is->row_key, &page, NULL,
         err);
     *ret_etag = (struct slice){0};

@@ -167,7 +167,7 @@ static struct scan *open_scan(const struct deletion *deletion,
         spec.after_partition_key = after->partition_key;
         spec.after_row_key = after->row_key;
     }
-    scan = scan_open(run->request_pool, &spec);
+    scan = scan_open(run->pool_client, &spec);
     arena_done(&arena);
     return scan;
 }

@@ -244,15 +244,15 @@ static void make_task(struct batch_buffer *batch_buffer)
 }
 
 void batch_buffer_submit(
-    struct batch_buffer *batch_buffer, struct pool_client *request_pool)
+    struct batch_buffer *batch_buffer, struct pool_client *pool_client)
 {
     make_task(batch_buffer);
-    request_pool_submit(request_pool, &batch_buffer->task);
+    request_pool_submit(pool_client, &batch_buffer->task);
 }
 
 void batch_buffer_call(
-    struct batch_buffer *batch_buffer, struct pool_client *request_pool)
+    struct batch_buffer *batch_buffer, struct pool_client *pool_client)
 {
     make_task(batch_buffer);
-    (void)!request_pool_call(request_pool, &batch_buffer->task);
+    (void)!request_pool_call(pool_client, &batch_buffer->task);
 }

@@ -129,10 +129,10 @@ struct batch_buffer *batch_buffer_split(struct batch_buffer *batch_buffer);
 /* batch_buffer_submit: hand the batch to the request pool, which borrows it
  * until the request is done. */
 void batch_buffer_submit(
-    struct batch_buffer *batch_buffer, struct pool_client *request_pool);
+    struct batch_buffer *batch_buffer, struct pool_client *pool_client);
 
 /* batch_buffer_call: submit the batch and wait until the request is done. */
 void batch_buffer_call(
-    struct batch_buffer *batch_buffer, struct pool_client *request_pool);
+    struct batch_buffer *batch_buffer, struct pool_client *pool_client);
 
 #endif

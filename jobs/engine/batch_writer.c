@@ -499,7 +499,7 @@ static bool has_ended(const struct batch_writer *batch_writer,
     return batch_buffer->resolving
                ? resolve_is_ready(batch_buffer->resolving)
                : request_pool_done(
-                     batch_writer->run->request_pool, &batch_buffer->task);
+                     batch_writer->run->pool_client, &batch_buffer->task);
 }
 
 /* Handle a batch whose request or re-read has ended. Takes ownership of the
@@ -565,7 +565,7 @@ static bool spend(
     struct batch_writer *batch_writer, const struct batch_buffer *batch_buffer)
 {
     if (request_pool_spend(
-            batch_writer->run->request_pool, (unsigned)batch_buffer->count))
+            batch_writer->run->pool_client, (unsigned)batch_buffer->count))
         return true;
     if (run_stopping(batch_writer->run))
         break_batch_writer(batch_writer, TW_STOPPED, "stopped");
@@ -595,16 +595,16 @@ static void send_ready(
         push(&batch_writer->under_way, batch_buffer);
         if (after_send == CALLER_WAITS && !batch_writer->ready.first &&
             batch_writer->under_way.count == 1)
-            batch_buffer_call(batch_buffer, batch_writer->run->request_pool);
+            batch_buffer_call(batch_buffer, batch_writer->run->pool_client);
         else
-            batch_buffer_submit(batch_buffer, batch_writer->run->request_pool);
+            batch_buffer_submit(batch_buffer, batch_writer->run->pool_client);
     }
 }
 
 static void wait_one(struct batch_writer *batch_writer)
 {
     batch_writer->seen = request_pool_wait_any(
-        batch_writer->run->request_pool, batch_writer->seen);
+        batch_writer->run->pool_client, batch_writer->seen);
     reap(batch_writer);
     send_ready(batch_writer, CALLER_CONTINUES);
 }
@@ -761,7 +761,7 @@ void batch_writer_finish(struct batch_writer *batch_writer)
         struct batch_buffer *batch_buffer = batch_writer->under_way.first;
 
         request_pool_cancel(
-            batch_writer->run->request_pool, &batch_buffer->task);
+            batch_writer->run->pool_client, &batch_buffer->task);
         on_end(batch_writer, batch_buffer);
     }
     if (batch_writer->sequence > batch_writer->low_water)

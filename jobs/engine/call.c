@@ -68,10 +68,10 @@ static enum tw_err send_any(
     return any->request(any->context, exchange);
 }
 
-static enum tw_err call(struct pool_client *request_pool,
+static enum tw_err call(struct pool_client *pool_client,
     struct pool_request *task, int64_t *ret_date_ticks, struct err *err)
 {
-    enum tw_err outcome = request_pool_call(request_pool, task);
+    enum tw_err outcome = request_pool_call(pool_client, task);
 
     if (ret_date_ticks)
         *ret_date_ticks = task->last.date_ticks;
@@ -80,7 +80,7 @@ static enum tw_err call(struct pool_client *request_pool,
     return outcome;
 }
 
-enum tw_err call_get(struct pool_client *request_pool, struct store *store,
+enum tw_err call_get(struct pool_client *pool_client, struct store *store,
     const char *table, struct slice partition_key, struct slice row_key,
     struct page *page, int64_t *ret_date_ticks, struct err *err)
 {
@@ -96,10 +96,10 @@ enum tw_err call_get(struct pool_client *request_pool, struct store *store,
         .page = page,
     };
 
-    return call(request_pool, &get.task, ret_date_ticks, err);
+    return call(pool_client, &get.task, ret_date_ticks, err);
 }
 
-enum tw_err call_batch(struct pool_client *request_pool, struct store *store,
+enum tw_err call_batch(struct pool_client *pool_client, struct store *store,
     const struct batch *batch, struct batch_result *ret,
     int64_t *ret_date_ticks, struct err *err)
 {
@@ -114,10 +114,10 @@ enum tw_err call_batch(struct pool_client *request_pool, struct store *store,
         .result = ret,
     };
 
-    return call(request_pool, &task.task, ret_date_ticks, err);
+    return call(pool_client, &task.task, ret_date_ticks, err);
 }
 
-enum tw_err call_scan(struct pool_client *request_pool, struct store *store,
+enum tw_err call_scan(struct pool_client *pool_client, struct store *store,
     const struct scan_request *request, struct page *page, struct err *err)
 {
     struct scan_task task = {
@@ -130,10 +130,10 @@ enum tw_err call_scan(struct pool_client *request_pool, struct store *store,
         .page = page,
     };
 
-    return call(request_pool, &task.task, NULL, err);
+    return call(pool_client, &task.task, NULL, err);
 }
 
-enum tw_err call_any(struct pool_client *request_pool, struct store *store,
+enum tw_err call_any(struct pool_client *pool_client, struct store *store,
     enum tw_err (*request)(void *context, struct exchange *exchange),
     void *context, bool repeatable, struct err *err)
 {
@@ -143,7 +143,7 @@ enum tw_err call_any(struct pool_client *request_pool, struct store *store,
         .context = context,
     };
 
-    return call(request_pool, &any.task, NULL, err);
+    return call(pool_client, &any.task, NULL, err);
 }
 
 struct creation {
@@ -158,10 +158,10 @@ static enum tw_err create(void *context, struct exchange *exchange)
     return store_create_table(creation->store, exchange, creation->table);
 }
 
-enum tw_err call_create_table(struct pool_client *request_pool,
+enum tw_err call_create_table(struct pool_client *pool_client,
     struct store *store, const char *table, struct err *err)
 {
     struct creation creation = {store, table};
 
-    return call_any(request_pool, store, create, &creation, true, err);
+    return call_any(pool_client, store, create, &creation, true, err);
 }

@@ -18,7 +18,7 @@ struct pool_client;
  * (ret_date_ticks may be NULL) becomes the `Date` of the response, also for
  * TW_NOT_FOUND, or 0 if there was no response.
  */
-TW_MUST_USE enum tw_err call_get(struct pool_client *request_pool,
+TW_MUST_USE enum tw_err call_get(struct pool_client *pool_client,
     struct store *store, const char *table, struct slice partition_key,
     struct slice row_key, struct page *page, int64_t *ret_date_ticks,
     struct err *err);
@@ -29,26 +29,26 @@ TW_MUST_USE enum tw_err call_get(struct pool_client *request_pool,
  * read the entities before it sends the batch again. *ret_date_ticks: as in
  * call_get().
  */
-TW_MUST_USE enum tw_err call_batch(struct pool_client *request_pool,
+TW_MUST_USE enum tw_err call_batch(struct pool_client *pool_client,
     struct store *store, const struct batch *batch, struct batch_result *ret,
     int64_t *ret_date_ticks, struct err *err);
 
 /* call_scan: call store_scan() with the request pool's retries. Reads one page,
  * which may be empty although more pages follow. */
-TW_MUST_USE enum tw_err call_scan(struct pool_client *request_pool,
+TW_MUST_USE enum tw_err call_scan(struct pool_client *pool_client,
     struct store *store, const struct scan_request *request, struct page *page,
     struct err *err);
 
 /* call_any: make one request by request(context, exchange). If repeatable is
  * true, the request pool retries the request after an unknown outcome too. */
-TW_MUST_USE enum tw_err call_any(struct pool_client *request_pool,
+TW_MUST_USE enum tw_err call_any(struct pool_client *pool_client,
     struct store *store,
     enum tw_err (*request)(void *context, struct exchange *exchange),
     void *context, bool repeatable, struct err *err);
 
 /* call_create_table: call store_create_table() with the request pool's retries.
  * TW_OK also if the table exists. */
-TW_MUST_USE enum tw_err call_create_table(struct pool_client *request_pool,
+TW_MUST_USE enum tw_err call_create_table(struct pool_client *pool_client,
     struct store *store, const char *table, struct err *err);
 
 #endif

@@ -47,14 +47,14 @@ static enum tw_err result_of(struct get *get, struct err *err)
 }
 
 enum tw_err gets_read(
-    struct gets *gets, struct pool_client *request_pool, struct err *err)
+    struct gets *gets, struct pool_client *pool_client, struct err *err)
 {
     enum tw_err outcome = TW_OK;
 
     for (size_t i = 0; i < gets->count; i++)
-        request_pool_submit(request_pool, &gets->list[i].task);
+        request_pool_submit(pool_client, &gets->list[i].task);
     for (size_t i = 0; i < gets->count; i++)
-        request_pool_wait(request_pool, &gets->list[i].task);
+        request_pool_wait(pool_client, &gets->list[i].task);
     for (size_t i = 0; i < gets->count && outcome == TW_OK; i++)
         outcome = result_of(&gets->list[i], err);
     return outcome;

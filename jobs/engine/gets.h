@@ -40,7 +40,7 @@ void gets_add(struct gets *gets, struct store *store, const char *table,
  * (get->found is NULL); any other outcome is that of the first read that failed
  * after all retries. */
 TW_MUST_USE enum tw_err gets_read(
-    struct gets *gets, struct pool_client *request_pool, struct err *err);
+    struct gets *gets, struct pool_client *pool_client, struct err *err);
 
 /* gets_done: free what was read, and empty the list. */
 void gets_done(struct gets *gets);

@@ -128,7 +128,7 @@ static bool may_part(const struct scan_spec *spec)
 
 /* ---- reading ---- */
 
-struct parts *parts_open(struct pool_client *request_pool,
+struct parts *parts_open(struct pool_client *pool_client,
     const struct scan_spec *spec, const struct parts_sample *sample)
 {
     struct parts *parts = mem_alloc(sizeof(*parts));
@@ -157,7 +157,7 @@ struct parts *parts_open(struct pool_client *request_pool,
             range->has_below = true;
             range->below = bounds[i];
         }
-        parts->scans[parts->count++] = scan_open(request_pool, &part);
+        parts->scans[parts->count++] = scan_open(pool_client, &part);
     }
     return parts;
 }

@@ -36,7 +36,7 @@ struct parts;
 /* parts_open: begin to read as scan_open() does. There is one part only if
  * spec->resumed is set, if spec->filter has no room for two more comparisons,
  * or if sample is NULL or too small. sample is used only during this call. */
-struct parts *parts_open(struct pool_client *request_pool,
+struct parts *parts_open(struct pool_client *pool_client,
     const struct scan_spec *spec, const struct parts_sample *sample);
 
 /* parts_next, parts_pages, parts_close: as scan_next(), scan_pages() and

@@ -28,12 +28,12 @@ static enum tw_err insert(struct run *run, struct store *store,
     arena_init(&arena);
     entity_init(
         &operation.entity, &arena, slice_of(PARTITION), slice_of(row_key));
-    outcome = call_batch(run->request_pool, store, &batch, &result, NULL, err);
+    outcome = call_batch(run->pool_client, store, &batch, &result, NULL, err);
     if (outcome == TW_NOT_FOUND) {
-        outcome = call_create_table(run->request_pool, store, PROBE_TABLE, err);
+        outcome = call_create_table(run->pool_client, store, PROBE_TABLE, err);
         if (outcome == TW_OK)
-            outcome = call_batch(
-                run->request_pool, store, &batch, &result, NULL, err);
+            outcome =
+                call_batch(run->pool_client, store, &batch, &result, NULL, err);
     }
     if (outcome == TW_OK)
         (void)snprintf(ret_etag, room, "%s", result.etags[0]);
@@ -48,7 +48,7 @@ static enum tw_err find(struct run *run, struct store *store,
     enum tw_err outcome;
 
     page_init(&page);
-    outcome = call_get(run->request_pool, store, PROBE_TABLE,
+    outcome = call_get(run->pool_client, store, PROBE_TABLE,
         slice_of(PARTITION), slice_of(row_key), &page, NULL, err);
     *ret = outcome == TW_OK;
     page_done(&page);
@@ -70,8 +70,7 @@ static void take_away(
     entity_init(
         &operation.entity, &arena, slice_of(PARTITION), slice_of(row_key));
     operation.entity.etag = slice_of(etag);
-    (void)!call_batch(
-        run->request_pool, store, &batch, &result, NULL, &ignored);
+    (void)!call_batch(run->pool_client, store, &batch, &result, NULL, &ignored);
     arena_done(&arena);
 }
 

@@ -176,7 +176,7 @@ static void ask_one(struct resolving *r, size_t index)
         .row_key = batch_buffer->entries[index].item.operation.entity.row_key,
     };
     page_init(&r->get.page);
-    request_pool_submit(r->run->request_pool, &r->get.task);
+    request_pool_submit(r->run->pool_client, &r->get.task);
 }
 
 static enum tw_err read_one(struct resolving *r, size_t index, struct err *err)
@@ -187,7 +187,7 @@ static enum tw_err read_one(struct resolving *r, size_t index, struct err *err)
     if (r->asked != index)
         ask_one(r, index);
     r->asked = NONE;
-    request_pool_wait(r->run->request_pool, &r->get.task);
+    request_pool_wait(r->run->pool_client, &r->get.task);
     code = r->get.task.outcome;
     if (code == TW_OK)
         meet(r, entry, &r->get.page.entities[0]);
@@ -330,7 +330,7 @@ static struct scan *open_range(
         .entity_bytes = r->batch_buffer->bytes / r->batch_buffer->count,
     };
 
-    return scan_open(r->run->request_pool, &spec);
+    return scan_open(r->run->pool_client, &spec);
 }
 
 static enum tw_err meet_the_rest(
@@ -454,7 +454,7 @@ bool resolve_is_ready(const struct resolving *r)
     if (r->scan)
         return scan_has_come(r->scan);
     return r->asked == NONE ||
-           request_pool_done(r->run->request_pool, &r->get.task);
+           request_pool_done(r->run->pool_client, &r->get.task);
 }
 
 static enum tw_err resolve(struct resolving *r, struct err *err)
@@ -477,7 +477,7 @@ void resolve_free(struct resolving *r)
     if (!r)
         return;
     if (r->asked != NONE) {
-        request_pool_cancel(r->run->request_pool, &r->get.task);
+        request_pool_cancel(r->run->pool_client, &r->get.task);
         page_done(&r->get.page);
     }
     scan_close(r->scan);

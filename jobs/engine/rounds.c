@@ -41,7 +41,7 @@ static enum tw_err read_clock(struct run *run, struct store *store,
     enum tw_err outcome;
 
     page_init(&page);
-    outcome = call_get(run->request_pool, store, table, slice_of("!"),
+    outcome = call_get(run->pool_client, store, table, slice_of("!"),
         slice_of("!"), &page, ret_ticks, err);
     page_done(&page);
     if (outcome == TW_NOT_FOUND && *ret_ticks != 0)

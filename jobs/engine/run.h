@@ -147,8 +147,8 @@ struct run {
     const char *archive_folder;  /* folder that a relative path of `archive:`
                                   * refers to */
 
-    struct pool_client *request_pool; /* makes every request of the run, until
-                                       * the run's deadline */
+    struct pool_client *pool_client; /* makes every request of the run, until
+                                      * the run's deadline */
     const struct deadline *deadline;
     struct run_counts counts;
 
@@ -168,7 +168,7 @@ struct run {
     /*
      * A kind stores entities of its own beside the ledger (intents of a move,
      * digests of an upgrade's steps), in partitions of ledger_table whose
-     * PartitionKey begins with '!'. request_pool makes the requests for these
+     * PartitionKey begins with '!'. pool_client makes the requests for these
      * partitions too.
      */
     struct store *ledger;     /* borrowed */

@@ -61,7 +61,7 @@ struct asking {
 };
 
 struct scan {
-    struct pool_client *request_pool;
+    struct pool_client *pool_client;
     struct scan_spec spec; /* copy of the caller's spec; its texts live in
                             * arena */
     struct arena arena;
@@ -278,7 +278,7 @@ static void ask(struct asking *asking)
         .bytes = expected_bytes(scan),
     };
     asking->under_way = true;
-    request_pool_submit(scan->request_pool, &asking->task);
+    request_pool_submit(scan->pool_client, &asking->task);
 }
 
 /* Request the page that begins at `from`. If no range remains, do nothing. */
@@ -312,7 +312,7 @@ static void follow(void *context, const struct continuation *next)
 static void drop(struct asking *asking)
 {
     if (asking->under_way)
-        request_pool_cancel(asking->scan->request_pool, &asking->task);
+        request_pool_cancel(asking->scan->pool_client, &asking->task);
     asking->under_way = false;
 }
 
@@ -448,7 +448,7 @@ static enum tw_err receive(struct scan *scan, struct err *err)
         enum tw_err outcome;
 
         atomic_store(&scan->may_follow, scan->top_fits);
-        request_pool_wait(scan->request_pool, &asking->task);
+        request_pool_wait(scan->pool_client, &asking->task);
         atomic_store(&scan->may_follow, false);
         asking->under_way = false;
         outcome = asking->task.outcome;
@@ -512,12 +512,12 @@ static void copy_spec(struct scan *scan, const struct scan_spec *spec)
 }
 
 struct scan *scan_open(
-    struct pool_client *request_pool, const struct scan_spec *spec)
+    struct pool_client *pool_client, const struct scan_spec *spec)
 {
     struct scan *scan = mem_alloc(sizeof *scan);
     struct position after;
 
-    scan->request_pool = request_pool;
+    scan->pool_client = pool_client;
     arena_init(&scan->arena);
     copy_spec(scan, spec);
     for (size_t i = 0; i < 3; i++)
@@ -543,7 +543,7 @@ struct scan *scan_open(
     plan_steps(scan, &after);
     ask_from(scan, (struct continuation){0});
     if (spec->tells_share)
-        scan->share = share_new(request_pool, &scan->spec);
+        scan->share = share_new(pool_client, &scan->spec);
     return scan;
 }
 
@@ -574,7 +574,7 @@ enum tw_err scan_wait(struct scan *scan)
 {
     if (!scan->first->under_way)
         return TW_OK;
-    request_pool_wait(scan->request_pool, &scan->first->task);
+    request_pool_wait(scan->pool_client, &scan->first->task);
     return scan->first->task.outcome;
 }
 
@@ -592,7 +592,7 @@ size_t scan_bytes(const struct scan *scan)
 bool scan_has_come(const struct scan *scan)
 {
     return !scan->first->under_way ||
-           request_pool_done(scan->request_pool, &scan->first->task);
+           request_pool_done(scan->pool_client, &scan->first->task);
 }
 
 void scan_note_share(struct scan *scan, const struct entity *entity)
@@ -610,7 +610,7 @@ void scan_give_up(struct scan *scan)
 {
     for (size_t i = 0; i < 2; i++)
         if (scan->askings[i].under_way)
-            request_pool_give_up(scan->request_pool, &scan->askings[i].task);
+            request_pool_give_up(scan->pool_client, &scan->askings[i].task);
 }
 
 void scan_close(struct scan *scan)

@@ -61,7 +61,7 @@ struct scan_spec {
  * in spec except the store, which is borrowed. The caller owns the scan.
  */
 struct scan *scan_open(
-    struct pool_client *request_pool, const struct scan_spec *spec);
+    struct pool_client *pool_client, const struct scan_spec *spec);
 
 /*
  * scan_next: *ret becomes the next page that has entities, borrowed until the

@@ -35,7 +35,7 @@
 #define PART_KNOWN 20
 
 struct share {
-    struct pool_client *request_pool;
+    struct pool_client *pool_client;
     const struct scan_spec *spec;
     bool noted;      /* the first_... are set */
     bool asked;      /* the requests for the last key were made, or cannot be
@@ -180,7 +180,7 @@ static bool find_key(
     do {
         good = share->requests++ < SHARE_MAX_REQUESTS &&
                !run_stopping(share->spec->run) &&
-               call_scan(share->request_pool, share->spec->store, &request,
+               call_scan(share->pool_client, share->spec->store, &request,
                    &page, &ignored) == TW_OK;
         *ret_found = good && page.count > 0;
         request.from = page.next;
@@ -269,12 +269,12 @@ static bool find_last(struct share *share, const struct entity *present)
 /* ---- public functions ---- */
 
 struct share *share_new(
-    struct pool_client *request_pool, const struct scan_spec *spec)
+    struct pool_client *pool_client, const struct scan_spec *spec)
 {
     struct share *share = mem_alloc(sizeof(*share));
     int before = atomic_load(&spec->run->share);
 
-    share->request_pool = request_pool;
+    share->pool_client = pool_client;
     share->spec = spec;
     share->begun = spec->resumed && before > 0 ? before : 0;
     share->reached =

@@ -36,7 +36,7 @@ struct share;
 /* share_new: returns the share of a scan of spec, owned by the caller. spec is
  * borrowed until share_free(), and spec->run may not be NULL. */
 struct share *share_new(
-    struct pool_client *request_pool, const struct scan_spec *spec);
+    struct pool_client *pool_client, const struct scan_spec *spec);
 void share_free(struct share *share); /* NULL is allowed */
 
 /*

@@ -83,7 +83,7 @@ static enum tw_err read_clock(
     enum tw_err outcome;
 
     page_init(&clock.page);
-    outcome = request_pool_call(m->run->request_pool, &clock.task);
+    outcome = request_pool_call(m->run->pool_client, &clock.task);
     page_done(&clock.page);
     *ret_ticks = clock.task.last.date_ticks;
     if (outcome == TW_OK && *ret_ticks == 0)
@@ -102,7 +102,7 @@ static enum tw_err open_destination(
 
     if (outcome != TW_NOT_FOUND)
         return outcome;
-    outcome = call_create_table(m->run->request_pool, m->ends.stores[PAIR_COPY],
+    outcome = call_create_table(m->run->pool_client, m->ends.stores[PAIR_COPY],
         m->ends.tables[PAIR_COPY], err);
     return outcome == TW_OK ? read_clock(m, ret_ticks, err) : outcome;
 }

@@ -42,7 +42,7 @@ static enum tw_err read_sources(struct mover *m,
     enum tw_err outcome;
 
     selection_spec(&m->selection, true, NULL, 0, &m->arena, &spec);
-    scan = scan_open(m->run->request_pool, &spec);
+    scan = scan_open(m->run->pool_client, &spec);
     do {
         outcome = scan_next(scan, &page, err);
         if (outcome != TW_OK || !page)
@@ -251,7 +251,7 @@ static enum tw_err verify_twice(struct verifying *v, struct err *err)
     enum tw_err outcome;
 
     page_init(&page);
-    outcome = call_get(run->request_pool, v->m.ends.stores[PAIR_SOURCE],
+    outcome = call_get(run->pool_client, v->m.ends.stores[PAIR_SOURCE],
         v->m.ends.tables[PAIR_SOURCE], slice_of("!"), slice_of("!"), &page,
         &v->began_ticks, err);
     page_done(&page);

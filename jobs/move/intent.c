@@ -286,7 +286,7 @@ static enum tw_err send(struct change *change, struct err *err)
         run->ledger_table, operations, list_operations(change, operations)};
     struct batch_result *result = arena_alloc(&change->arena, sizeof(*result));
     enum tw_err outcome =
-        call_batch(run->request_pool, run->ledger, &batch, result, NULL, err);
+        call_batch(run->pool_client, run->ledger, &batch, result, NULL, err);
 
     if (outcome != TW_OK)
         return outcome;
@@ -363,7 +363,7 @@ static enum tw_err read_stored(
         .select = names,
         .select_count = 1};
     struct rows *rows = arena_alloc(&change->arena, sizeof(*rows));
-    struct scan *scan = scan_open(run->request_pool, &spec);
+    struct scan *scan = scan_open(run->pool_client, &spec);
     const struct page *page = NULL;
     enum tw_err outcome;
 
@@ -396,7 +396,7 @@ static enum tw_err resolve_outcome(
         return outcome;
     if (sent == TW_NOT_FOUND)
         return call_create_table(
-            run->request_pool, run->ledger, run->ledger_table, err);
+            run->pool_client, run->ledger, run->ledger_table, err);
     outcome = late_wait(change->late, run, err);
     return outcome == TW_OK ? read_stored(change, ret, err) : outcome;
 }
@@ -680,7 +680,7 @@ enum tw_err intent_each(struct run *run, struct load *load,
         .table = run->ledger_table,
         .partition_key = key_range_exact(slice_of(INTENTS_PARTITION))};
     struct reading reading = {.intent = mem_alloc(sizeof(struct intent))};
-    struct scan *scan = scan_open(run->request_pool, &spec);
+    struct scan *scan = scan_open(run->pool_client, &spec);
     enum tw_err outcome;
 
     arena_init(&reading.arena);

@@ -309,7 +309,7 @@ static void open_range(struct range *range, struct run *run,
             .has_below = true,
             .from = first->row_key,
             .below = arena_format(&arena, "%.*s!", SLICE_ARG(last->row_key))};
-    range->scan = scan_open(run->request_pool, &spec);
+    range->scan = scan_open(run->pool_client, &spec);
     arena_done(&arena);
 }
 
@@ -356,7 +356,7 @@ static enum tw_err read_one(const struct range *range, size_t at,
     enum tw_err outcome;
 
     page_init(&page);
-    outcome = call_get(run->request_pool, store, table, keys->partition_key,
+    outcome = call_get(run->pool_client, store, table, keys->partition_key,
         keys->row_key, &page, NULL, err);
     if (outcome == TW_OK)
         found_set(range->pairs[at], &page.entities[0]);

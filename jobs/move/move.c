@@ -168,7 +168,7 @@ static enum tw_err move_gathered(
 static enum tw_err gather_page(
     struct mover *m, const struct page *page, struct err *err)
 {
-    size_t limit = move_load_limit(pool_client_ceiling(m->run->request_pool));
+    size_t limit = move_load_limit(pool_client_ceiling(m->run->pool_client));
     enum tw_err outcome = TW_OK;
 
     atomic_fetch_add(&m->run->counts.read, (int64_t)page->count);
@@ -214,7 +214,7 @@ static struct scan *open_scan(struct mover *m, int64_t since_ticks)
         spec.after_partition_key = m->done.partition_key;
         spec.after_row_key = m->done.row_key;
     }
-    scan = scan_open(m->run->request_pool, &spec);
+    scan = scan_open(m->run->pool_client, &spec);
     arena_done(&arena);
     return scan;
 }

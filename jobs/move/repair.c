@@ -35,7 +35,7 @@ static enum tw_err read_side(
 {
     const struct keys *keys = &r->pair->keys[side];
 
-    return call_get(r->m->run->request_pool, r->ends->stores[side],
+    return call_get(r->m->run->pool_client, r->ends->stores[side],
         r->ends->tables[side], keys->partition_key, keys->row_key, page, NULL,
         r->err);
 }
@@ -74,7 +74,7 @@ static enum tw_err write_side(struct repair *r, enum pair_side side,
     operation.entity.partition_key = r->pair->keys[side].partition_key;
     operation.entity.row_key = r->pair->keys[side].row_key;
     operation.entity.etag = slice_of(r->pair->etags[side]);
-    outcome = call_batch(r->m->run->request_pool, r->ends->stores[side], &batch,
+    outcome = call_batch(r->m->run->pool_client, r->ends->stores[side], &batch,
         &result, NULL, r->err);
     if (outcome == TW_OK && ret_etag)
         etag_copy(ret_etag, slice_of(result.etags[0]));

@@ -91,7 +91,7 @@ static enum tw_err read_row(
     struct row *row, const struct applied *applied, struct err *err)
 {
     struct run *run = applied->run;
-    enum tw_err outcome = call_get(run->request_pool, run->ledger,
+    enum tw_err outcome = call_get(run->pool_client, run->ledger,
         run->ledger_table, slice_of(APPLIED_PARTITION), slice_of(row->row_key),
         &row->page, NULL, err);
 
@@ -106,7 +106,7 @@ static enum tw_err write_row(const struct applied *applied,
     const struct batch batch = {run->ledger_table, operation, 1};
     struct batch_result *result = mem_alloc(sizeof(*result));
     enum tw_err outcome =
-        call_batch(run->request_pool, run->ledger, &batch, result, NULL, err);
+        call_batch(run->pool_client, run->ledger, &batch, result, NULL, err);
 
     mem_free(result);
     return outcome;
@@ -274,7 +274,7 @@ static enum tw_err check_steps(struct applied *applied, struct err *err)
     do {
         request.from = page.next;
         outcome =
-            call_scan(run->request_pool, run->ledger, &request, &page, err);
+            call_scan(run->pool_client, run->ledger, &request, &page, err);
         for (size_t i = 0; outcome == TW_OK && i < page.count; i++)
             if (slice_begins(page.entities[i].row_key, prefix))
                 outcome = check_row(applied, &page.entities[i], err);

@@ -120,7 +120,7 @@ static enum tw_err count_all(struct count *count, struct err *err)
     enum tw_err outcome;
 
     selection_spec_sure(&count->selection, &count->estimate->arena, &spec);
-    scan = scan_open(count->run->request_pool, &spec);
+    scan = scan_open(count->run->pool_client, &spec);
     do {
         outcome = scan_next(scan, &page, err);
         if (outcome == TW_OK && page)

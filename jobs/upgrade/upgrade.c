@@ -306,7 +306,7 @@ static struct scan *open_scan(
         spec.after_partition_key = u->at.partition_key;
         spec.after_row_key = u->at.row_key;
     }
-    scan = scan_open(u->run->request_pool, &spec);
+    scan = scan_open(u->run->pool_client, &spec);
     arena_done(&arena);
     return scan;
 }

@@ -142,7 +142,7 @@ static enum tw_err read_all(struct verify *verify, struct err *err)
 
     verify->differing = verify->skipped = verify->outside = 0;
     selection_spec_sure(&verify->selection, &verify->ret->arena, &spec);
-    scan = scan_open(verify->run->request_pool, &spec);
+    scan = scan_open(verify->run->pool_client, &spec);
     do {
         outcome = scan_next(scan, &page, err);
         if (outcome == TW_OK && page) {

@@ -523,7 +523,7 @@ static struct run run_of(struct hosted *h, const struct job *job,
         .epoch = h->epoch,
         .previous_owner_crashed = h->previous_owner_crashed,
         .archive_folder = h->folder,
-        .request_pool = pool_client_new(h->request_pool, deadline),
+        .pool_client = pool_client_new(h->request_pool, deadline),
         .deadline = deadline,
         .counts = {.failed = h->failed},
         .rounds = h->passes,
@@ -549,7 +549,7 @@ enum tw_err hosted_estimate(struct hosted *h, const char *job,
     *ret = (struct job_estimate){.table_count = 0};
     arena_init(&ret->arena);
     outcome = found->kind->estimate(found, &h->stores, &run, ret, &h->err);
-    pool_client_free(run.request_pool);
+    pool_client_free(run.pool_client);
     return outcome;
 }
 
@@ -564,7 +564,7 @@ enum tw_err hosted_verify(struct hosted *h, const char *job,
     *ret = (struct job_verification){.count = 0};
     arena_init(&ret->arena);
     outcome = found->kind->verify(found, &h->stores, &run, ret, &h->err);
-    pool_client_free(run.request_pool);
+    pool_client_free(run.pool_client);
     return outcome;
 }
 
@@ -601,7 +601,7 @@ enum run_end hosted_attempt(
     h->err.text[0] = '\0';
     h->end = found->kind->run(found, &h->stores, &run, &h->err);
     keep_result(h, &run);
-    pool_client_free(run.request_pool);
+    pool_client_free(run.pool_client);
     h->deadline = NULL;
     mem_free(checkpoint);
     mem_free(phase);

@@ -632,7 +632,7 @@ BENCH_SCRIPT(asks_a_busy_store)
     (void)workbench_cancel(bench, "r1");
     workbench_meets(bench, BENCH_SCAN, 1, 200, BENCH_THROTTLE);
     page_init(&page);
-    outcome = call_scan(run->request_pool, bench->store,
+    outcome = call_scan(run->pool_client, bench->store,
         &(struct scan_request){.table = "Blogs"}, &page, err);
     page_done(&page);
     return outcome == TW_STOPPED ? RUN_STOPPED : RUN_SUCCEEDED;
@@ -720,7 +720,7 @@ static enum tw_err read_with_err(
     enum tw_err outcome;
 
     page_init(&page);
-    outcome = call_get(run->request_pool, store, LEDGER_TABLE, slice_of(JOB),
+    outcome = call_get(run->pool_client, store, LEDGER_TABLE, slice_of(JOB),
         slice_of("r1"), &page, NULL, err);
     page_done(&page);
     return outcome;
@@ -1170,7 +1170,7 @@ BENCH_SCRIPT(waits_for_its_own_store)
     struct page page;
 
     page_init(&page);
-    assert_int_equal(call_get(run->request_pool, &data.store, LEDGER_TABLE,
+    assert_int_equal(call_get(run->pool_client, &data.store, LEDGER_TABLE,
                          slice_of("a"), slice_of("b"), &page, &date_ticks, err),
         TW_NOT_FOUND);
     page_done(&page);
@@ -1711,7 +1711,7 @@ BENCH_SCRIPT(loses_an_answer)
     entity_init(&operation.entity, &arena, slice_of("p"), slice_of("r"));
     workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_LOSE_REQUEST);
     assert_int_equal(
-        call_batch(run->request_pool, bench->store, &batch, &result, NULL, err),
+        call_batch(run->pool_client, bench->store, &batch, &result, NULL, err),
         TW_UNKNOWN);
     arena_done(&arena);
     return fails(bench, run, attempt_number, err);

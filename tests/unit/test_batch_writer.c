@@ -120,7 +120,7 @@ static void scene_init_at(struct scene *scene, unsigned in_flight, int64_t rate)
     scene->run.job = "test";
     scene->run.callbacks = &callbacks;
     scene->run.owner = scene;
-    scene->run.request_pool = pool_client_new(scene->request_pool, NULL);
+    scene->run.pool_client = pool_client_new(scene->request_pool, NULL);
     scene->batch_writer = batch_writer_new(&scene->run, in_flight);
     page_init(&scene->page);
     arena_init(&scene->arena);
@@ -147,7 +147,7 @@ static void scene_in_flight(struct scene *scene, unsigned in_flight)
 static void scene_done(struct scene *scene)
 {
     batch_writer_free(scene->batch_writer);
-    pool_client_free(scene->run.request_pool);
+    pool_client_free(scene->run.pool_client);
     request_pool_free(scene->request_pool);
     faulty_done(&scene->faulty);
     store_close(scene->inner);
@@ -464,7 +464,7 @@ SCENE_TEST(what_gathers_alone_does_not_hold_back_the_mark)
     for (unsigned i = 0; i <= OTHERS; i++)
         assert_ok(add_key(scene, item, i == 0 ? "A" : "B", i));
     while (low_water(scene) == 0)
-        (void)request_pool_wait_any(scene->run.request_pool, 0);
+        (void)request_pool_wait_any(scene->run.pool_client, 0);
     finish(scene);
 }
 
@@ -836,7 +836,7 @@ SCENE_TEST(stopping_the_client_ends_the_flow)
 {
     fill(scene, "A", 50);
     add_all(scene, OPERATION_DELETE, spare);
-    request_pool_stop(scene->run.request_pool);
+    request_pool_stop(scene->run.pool_client);
     assert_int_equal(drain(scene), TW_STOPPED);
     assert_int_equal(left(scene), 50);
 }

@@ -47,7 +47,7 @@ static enum tw_err verify_args(struct hosted *h, const struct run_args *args,
     const struct job *job = &h->jobs.list[0];
     struct run run = {.job = job->name,
         .args = *args,
-        .request_pool = pool_client_new(h->request_pool, NULL),
+        .pool_client = pool_client_new(h->request_pool, NULL),
         .ledger = ledger,
         .ledger_table = "TablewardRuns",
         .callbacks = &HOST,
@@ -57,7 +57,7 @@ static enum tw_err verify_args(struct hosted *h, const struct run_args *args,
     *ret = (struct job_verification){.count = 0};
     arena_init(&ret->arena);
     outcome = job->kind->verify(job, &h->stores, &run, ret, &h->err);
-    pool_client_free(run.request_pool);
+    pool_client_free(run.pool_client);
     return outcome;
 }
 

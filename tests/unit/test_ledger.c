@@ -144,7 +144,7 @@ TEST(a_run_whose_owner_is_dropped_is_known_as_taken_over)
     ledger_drop_owner(&run);
     assert_int_equal(run.owner.len, 0);
     assert_int_equal(run.silent, 1);
-    assert_true(ledger_takes_over(&run));
+    assert_true(ledger_has_crashed_owner(&run));
     run.owner = slice_of("o");
     run.silent = 5;
     ledger_drop_owner(&run);
@@ -152,7 +152,7 @@ TEST(a_run_whose_owner_is_dropped_is_known_as_taken_over)
     run.silent = 0;
     ledger_drop_owner(&run);
     assert_int_equal(run.silent, 0);
-    assert_false(ledger_takes_over(&run));
+    assert_false(ledger_has_crashed_owner(&run));
 }
 
 /* The owner recognises a new acceptance of deletes by its later time. */

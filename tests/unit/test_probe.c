@@ -45,7 +45,7 @@ static int set_up(void **state)
         faulty_init(&scene.faulty[i], scene.files[i]);
     deadline_init(&scene.deadline, PLATFORM_NEVER, 1000);
     scene.run = (struct run){.job = "j",
-        .request_pool =
+        .pool_client =
             pool_client_new(scene.hosted.request_pool, &scene.deadline),
         .deadline = &scene.deadline};
     *state = &scene;
@@ -56,7 +56,7 @@ static int tear_down(void **state)
 {
     struct scene *scene = *state;
 
-    pool_client_free(scene->run.request_pool);
+    pool_client_free(scene->run.pool_client);
     for (size_t i = 0; i < 3; i++) {
         faulty_done(&scene->faulty[i]);
         store_close(scene->files[i]);

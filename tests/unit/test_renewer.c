@@ -34,7 +34,7 @@ static enum lease_status let_go(void)
 {
     enum lease_status word = renewal_stop(held.renewal, &held.progress);
 
-    pool_client_free(held.run.request_pool);
+    pool_client_free(held.run.pool_client);
     held.renewal = NULL;
     return word;
 }
@@ -80,10 +80,10 @@ static int tear_down_virtual(void **state)
 /* Starts a renewal of the lease in `held`. */
 static void keep_again(void)
 {
-    held.run.request_pool =
+    held.run.pool_client =
         pool_client_new(held.bench->request_pool, &held.lease.deadline);
     held.renewal = renewal_start(
-        held.bench->renewer, &held.lease, &held.run, held.run.request_pool);
+        held.bench->renewer, &held.lease, &held.run, held.run.pool_client);
 }
 
 static void hold_after(struct workbench *bench, bool message, int64_t wait_ms)
@@ -634,7 +634,7 @@ HELD_TEST(throttled_requests_are_counted_in_the_ledger)
 {
     struct pool_request task = {.send = busy_once, .repeatable = true};
 
-    assert_ok(request_pool_call(held.run.request_pool, &task));
+    assert_ok(request_pool_call(held.run.pool_client, &task));
     assert_int_equal(let_go(), LEASE_VALID);
     assert_int_equal(held.lease.run.throttled, 1);
 }

@@ -28,14 +28,14 @@ static int set_up(void **state)
     hosted_begin(&hosted, NO_JOBS, "Blogs");
     deadline_init(&deadline, PLATFORM_NEVER, 1000);
     run = (struct run){.job = "j",
-        .request_pool = pool_client_new(hosted.request_pool, &deadline),
+        .pool_client = pool_client_new(hosted.request_pool, &deadline),
         .deadline = &deadline};
     return 0;
 }
 
 static int tear_down(void **state)
 {
-    pool_client_free(run.request_pool);
+    pool_client_free(run.pool_client);
     hosted_done(&hosted);
     return 0;
 }

@@ -59,7 +59,7 @@ static void scene_init(struct scene *scene)
     scene->run.job = "test";
     scene->run.callbacks = &callbacks;
     scene->run.owner = scene;
-    scene->run.request_pool = pool_client_new(scene->request_pool, NULL);
+    scene->run.pool_client = pool_client_new(scene->request_pool, NULL);
     scene->batch_writer = batch_writer_new(&scene->run, 1);
     scene->sorter = sorter_new();
     arena_init(&scene->arena);
@@ -70,7 +70,7 @@ static void scene_done(struct scene *scene)
 {
     sorter_free(scene->sorter);
     batch_writer_free(scene->batch_writer);
-    pool_client_free(scene->run.request_pool);
+    pool_client_free(scene->run.pool_client);
     request_pool_free(scene->request_pool);
     faulty_done(&scene->faulty);
     store_close(scene->inner);

@@ -115,7 +115,7 @@ static enum tw_err callback_is_open(struct run *run, struct slice job,
 
     page_init(&page);
     ledger_run_init(&other);
-    outcome = call_get(run->request_pool, attempt->request->store, LEDGER_TABLE,
+    outcome = call_get(run->pool_client, attempt->request->store, LEDGER_TABLE,
         job, id, &page, NULL, err);
     if (outcome == TW_OK)
         outcome = ledger_parse(&page.entities[0], &other, err);
@@ -792,12 +792,12 @@ static enum run_end run_kind(struct attempt *attempt)
     struct run *run = &attempt->run;
     enum run_end end;
 
-    run->request_pool = pool_client_new(
+    run->pool_client = pool_client_new(
         attempt->environment->request_pool, &attempt->lease.deadline);
-    pool_client_of(run->request_pool, job->name, job->max_entities_per_second);
-    pool_client_trace(run->request_pool, attempt->log.traceparent);
+    pool_client_of(run->pool_client, job->name, job->max_entities_per_second);
+    pool_client_trace(run->pool_client, attempt->log.traceparent);
     if (!attempt->request->resumes_paused)
-        request_pool_watch_silence(run->request_pool, attempt->request->store);
+        request_pool_watch_silence(run->pool_client, attempt->request->store);
     run->ledger = attempt->request->store;
     run->ledger_table = LEDGER_TABLE;
     run->ends_load = job->kind->ends_load;
@@ -806,7 +806,7 @@ static enum run_end run_kind(struct attempt *attempt)
         attempt->failures = failures_new(attempt->definition->archive_folder,
             job->failures, job->name, run->id, attempt->log.object);
     attempt->renewal = renewal_start(
-        attempt->environment->renewer, &attempt->lease, run, run->request_pool);
+        attempt->environment->renewer, &attempt->lease, run, run->pool_client);
     if (!attempt->environment->watch)
         renewal_log_progress(attempt->renewal);
     watch(attempt, run);
@@ -819,8 +819,8 @@ static enum run_end run_kind(struct attempt *attempt)
     attempt->renewal = NULL;
     failures_free(attempt->failures);
     attempt->failures = NULL;
-    attempt->indeterminate = request_pool_is_indeterminate(run->request_pool);
-    pool_client_free(run->request_pool);
+    attempt->indeterminate = request_pool_is_indeterminate(run->pool_client);
+    pool_client_free(run->pool_client);
     /* A lost or expired lease overrides the outcome of the kind. */
     if (lease_clock_is_over(&attempt->lease.clock))
         return RUN_LEASE_LOST;

@@ -1191,7 +1191,7 @@ static enum tw_err set_queued_again(struct asking *asking,
         run->binding = (struct slice){0};
     }
     run->failures = run->failed_logged = 0;
-    run->silent = ledger_takes_over(run) ? 1 : 0;
+    run->silent = ledger_has_crashed_owner(run) ? 1 : 0;
     run->error = run->failed_entities = (struct slice){0};
     /* PoisonId and PoisonReceipt are kept, because a repeated `retry` deletes
      * the present poison copy by them. And if the run ends badly again, the

@@ -445,7 +445,7 @@ static enum tw_err become_owner(
         set_deadline(lease, taking->sent_ms);
         begin_owning(lease);
     }
-    lease->previous_owner_crashed = ledger_takes_over(run);
+    lease->previous_owner_crashed = ledger_has_crashed_owner(run);
     lease->load_open = may_have_load(run, request->job);
     if (run->failed_logged < 0)
         run->failed_logged = 0; /* another program wrote it: tableward writes no

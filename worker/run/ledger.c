@@ -144,7 +144,7 @@ void ledger_drop_owner(struct ledger_run *run)
     run->owner = (struct slice){0};
 }
 
-bool ledger_takes_over(const struct ledger_run *run)
+bool ledger_has_crashed_owner(const struct ledger_run *run)
 {
     return run->owner.len > 0 || run->silent > 0;
 }

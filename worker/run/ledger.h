@@ -259,14 +259,14 @@ bool ledger_lease_is_live(const struct ledger_run *run, int64_t now_ticks);
 
 /*
  * ledger_drop_owner: remove an Owner that did not release the lease.
- * Afterwards ledger_takes_over() is true until an attempt ends in order or
- * makes progress.
+ * Afterwards ledger_has_crashed_owner() is true until an attempt ends in order
+ * or makes progress.
  */
 void ledger_drop_owner(struct ledger_run *run);
 
-/* ledger_takes_over: may requests of an owner that did not release its lease
- * still arrive (rule A4)? */
-bool ledger_takes_over(const struct ledger_run *run);
+/* ledger_has_crashed_owner: may requests of an owner that did not release its
+ * lease still arrive (rule A4)? */
+bool ledger_has_crashed_owner(const struct ledger_run *run);
 
 /* ledger_is_newer: did a newer version write this entity (of any sort) of the
  * ledger? Compares Format; an entity without Format is of the first version. */

@@ -272,7 +272,7 @@ struct changing {
     struct err *err;
 };
 
-static void begin_attempt(struct ledger_change *change)
+static void begin_try(struct ledger_change *change)
 {
     change->last =
         (struct exchange){.deadline = change->deadline, .retry_after_ms = -1};
@@ -302,7 +302,7 @@ static enum tw_err read_stored(struct changing *c)
 
     ledger_run_init(&read);
     do {
-        begin_attempt(change);
+        begin_try(change);
         outcome = ledger_get(
             change->store, &change->last, c->stored->job, c->stored->id, &read);
         count_attempt(change);
@@ -403,7 +403,7 @@ static enum tw_err create_table(struct changing *c)
     enum tw_err outcome;
 
     do {
-        begin_attempt(change);
+        begin_try(change);
         outcome = ledger_create(change->store, &change->last);
         count_attempt(change);
         if (outcome == TW_UNKNOWN)
@@ -426,7 +426,7 @@ static enum tw_err send(struct changing *c)
             ledger_closed_key(c->next.id, c->next.requested_ticks, &w->arena);
     }
     do {
-        begin_attempt(change);
+        begin_try(change);
         outcome = write_batch(w, &change->last, change->made, change->context);
     } while (again(change, outcome, &retry));
     arena_done(&w->arena);

@@ -83,7 +83,7 @@ void local_run_init(
     local->run.requested_ticks = platform_wall_ticks();
     local->run.epoch = 1;
     local->run.archive_folder = options->archive_folder;
-    local->run.request_pool = options->client;
+    local->run.pool_client = options->client;
     local->run.deadline = &local->deadline;
     atomic_init(&local->run.share, -1);
     local->run.callbacks = &HOST;

@@ -55,7 +55,7 @@ struct renewal {
     struct renewer *renewer;
     struct lease *lease;
     struct run *run; /* the run as the kind sees it; its counts are atomic */
-    struct pool_client *request_pool;
+    struct pool_client *pool_client;
     int64_t base_transactions; /* Transactions of earlier attempts */
     int32_t base_throttled;    /* throttled requests of earlier attempts */
 
@@ -269,7 +269,7 @@ static void take_counts(struct renewal *renewal)
     struct ledger_run *to = &renewal->lease->run;
     struct run_counts *counts = &renewal->run->counts;
     int64_t throttled =
-        renewal->base_throttled + request_pool_throttled(renewal->request_pool);
+        renewal->base_throttled + request_pool_throttled(renewal->pool_client);
 
     to->read = atomic_load(&counts->read);
     to->written = atomic_load(&counts->written);
@@ -278,7 +278,7 @@ static void take_counts(struct renewal *renewal)
     to->failed = atomic_load(&counts->failed);
     to->rounds = atomic_load(&renewal->run->rounds);
     to->transactions = renewal->base_transactions + renewal->lease->requests +
-                       request_pool_requests(renewal->request_pool);
+                       request_pool_requests(renewal->pool_client);
     to->throttled = throttled < INT32_MAX ? (int32_t)throttled : INT32_MAX;
 }
 
@@ -375,7 +375,7 @@ static bool take_asked(struct renewal *renewal)
     renewal->lease->newly_accepted = false;
     renewal->asked = lease->asked;
     if (news && !renewal->run->ends_load)
-        request_pool_hurry(renewal->request_pool,
+        request_pool_hurry(renewal->pool_client,
             lease->asked != LEASE_ASKED_NOTHING ? HURRY_MS : PLATFORM_NEVER);
     return news && lease->asked != LEASE_ASKED_NOTHING;
 }
@@ -625,14 +625,14 @@ static size_t count_lines(struct slice text)
 }
 
 struct renewal *renewal_start(struct renewer *renewer, struct lease *lease,
-    struct run *run, struct pool_client *request_pool)
+    struct run *run, struct pool_client *pool_client)
 {
     struct renewal *renewal = mem_alloc(sizeof(*renewal));
 
     renewal->renewer = renewer;
     renewal->lease = lease;
     renewal->run = run;
-    renewal->request_pool = request_pool;
+    renewal->pool_client = pool_client;
     renewal->base_transactions = lease->run.transactions;
     renewal->base_throttled = lease->run.throttled;
     renewal->status = LEASE_VALID;

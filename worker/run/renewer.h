@@ -55,7 +55,7 @@ void renewer_free(struct renewer *renewer);
  * ledger. Owned.
  */
 struct renewal *renewal_start(struct renewer *renewer, struct lease *lease,
-    struct run *run, struct pool_client *request_pool);
+    struct run *run, struct pool_client *pool_client);
 
 /* renewal_log_progress: call after renewal_start() to log the run's progress
  * once a minute, and throttling by the service. */
