@@ -63,8 +63,8 @@ FIXTURE_TEST(only_localhost_and_addresses_are_our_names)
         assert_int_equal(read_as(others[i]), 403);
 }
 
-/* A request that only reads still makes requests to the store, so other sites
- * must not send it. */
+/* Even a request that only reads makes the worker send requests to the store,
+ * so other web sites must not be able to send one. */
 FIXTURE_TEST(other_sites_may_not_read)
 {
     struct fake_request fake = fake_good;

@@ -29,8 +29,8 @@
  * BEGIN_MS. */
 struct server {
     int64_t lifetime_ms;
-    int64_t fixed_until_ms; /* it returns one token until this time, when the
-                               token expires; 0: a new token each time */
+    int64_t fixed_until_ms; /* all tokens expire at this time; 0: each token is
+                               valid for lifetime_ms */
     int64_t takes_ms;
     int64_t down_ms, up_ms; /* between these times it responds with `down` */
     enum tw_err down;       /* 0: TW_BUSY */
@@ -89,7 +89,8 @@ struct caller {
     enum tw_err last;
     uint64_t number;
     int64_t longest_ms;
-    int64_t failed_from_ms, failed_until_ms; /* first and last failed call */
+    int64_t failed_from_ms, failed_until_ms; /* times of the first and of the
+                                                last failed call */
     struct err err;
     struct buf got;
 };
@@ -224,8 +225,8 @@ TEST(a_caller_has_a_valid_token_at_any_time)
                 .callers = {{.every_ms = 60 * S,
                     .until_ms = 8 * HOUR - 5 * S}}},
             0, 1, 15},
-        /* About twenty requests while the server is down, the last ones a
-         * minute apart. */
+        /* While the server is down, it gets about twenty requests; the last
+         * ones are a minute apart. */
         {"a server that is down while the token is valid",
             {.server = {.lifetime_ms = HOUR,
                  .takes_ms = 2 * S,
@@ -281,8 +282,8 @@ TEST(without_a_valid_token_calls_fail_soon_until_one_comes_again)
     }
 }
 
-/* The server may be down for a short time only, so the callers wait for the
- * next request. */
+/* The first request fails. The server may respond again soon, so the callers
+ * wait for the second request. */
 TEST(a_first_failure_is_waited_out)
 {
     static const struct scene plan = {
@@ -387,8 +388,8 @@ static void replace_twice(struct scene *scene)
     call(&scene->callers[0]);
 }
 
-/* The credentials may be valid, so the call ends with TW_BUSY, as it does when
- * a token has expired and the server is down. */
+/* The server is down, so no new token can be requested. The credentials may
+ * still be valid, so the call ends with TW_BUSY and not with TW_REFUSED. */
 TEST(a_refused_token_without_a_server_is_an_outage)
 {
     static const struct scene plan = {
@@ -420,8 +421,9 @@ static void wait_within(
         caller->token, 0, limits, &caller->got, &caller->number, &caller->err);
 }
 
-/* Calls with a deadline that leaves a request one second. The call fails
- * earlier than others would, with the token server's error. */
+/* Calls with a deadline that allows one second for a request. The call fails
+ * earlier than a call without such a deadline, and reports the token server's
+ * error. */
 static void wait_a_second(struct scene *scene)
 {
     struct deadline deadline;
@@ -457,8 +459,8 @@ static void wait_with_limits(struct scene *scene)
         wait_within(&scene->callers[0], &limits[i], i);
 }
 
-/* The request to the server takes an hour. The calls end before, and
- * access_token_free() does not wait for it. */
+/* The request to the server takes an hour. The calls end earlier, and
+ * access_token_free() does not wait for the request. */
 TEST(no_caller_waits_longer_than_its_limits)
 {
     static const struct scene plan = {

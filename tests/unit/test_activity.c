@@ -150,8 +150,8 @@ FIXTURE_TEST(a_held_run_that_does_not_come_back_is_forgotten)
     assert_int_equal(held(activity, "cloud", "store"), 1);
 }
 
-/* A run may have a cause that was written by a newer version of the worker.
- * Such a cause is not counted under its own name. */
+/* A run in the ledger may wait for a cause that only a newer version of the
+ * worker knows. Such a run is counted under the cause `other`. */
 FIXTURE_TEST(causes_are_of_a_bounded_set)
 {
     hold(activity, "a", "main", "Football", platform_boot_ms());

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Answers that take long: the HTTP thread does not wait for them, fresh answers
- * are given again, and after a change older ones are not given. */
+/* Answers that take long to make. The HTTP thread does not wait for them. A
+ * fresh answer is given again. An answer that was made before a change is not
+ * given after it. */
 #include <stdio.h>
 
 #include "tests/support/test.h"
@@ -12,8 +13,10 @@
 
 static struct platform_mutex lock;
 static struct platform_cond changed;
-static unsigned begun, calls; /* calls of count() that began, and that ended */
-static bool closed;           /* count() waits */
+/* begun: number of calls of count() that have begun. calls: number of those
+ * that have ended. */
+static unsigned begun, calls;
+static bool closed; /* count() waits */
 
 static struct answers *answers; /* of the test that runs */
 static struct buf body;
@@ -32,7 +35,7 @@ static void count(void *context, const char *question, struct answer *ret)
     ret->status = 201;
 }
 
-/* Waits until count() was called `number` times. */
+/* Waits until `number` calls of count() have begun. */
 static void await_call(unsigned number)
 {
     platform_lock(&lock);

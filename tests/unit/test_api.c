@@ -104,7 +104,8 @@ static const struct json *get(struct fixture *f, const char *path,
     return parsed(f);
 }
 
-/* Asks for a change of run `id`, and if the answer is 202, for the outcome. */
+/* Requests a change of run `id`. If the response is 202 (not done yet),
+ * requests the outcome. Returns the status of the last response. */
 static unsigned change(struct fixture *f, const char *path, const char *id)
 {
     struct fake_request fake = fake_good;

@@ -402,8 +402,8 @@ OPEN_TEST(a_line_that_is_too_long_is_refused)
         "an entity of table Blogs is more than");
 }
 
-/* Lines are buffered up to a size and then written: this write may fail as well
- * as the one of archive_sync(). */
+/* When the buffer of lines is full, the lines are written. This write can fail
+ * too, not only the write of archive_sync(). */
 OPEN_TEST(a_full_disk_is_met_while_lines_gather)
 {
     enum tw_err outcome = TW_OK;

@@ -113,7 +113,7 @@ static struct ledger_run *expect_play(struct workbench *bench,
     return run;
 }
 
-/* Fails unless the queue has `messages` messages and its poison queue
+/* Fails unless the queue has `messages` messages, and its poison queue has
  * `copies`. */
 static void expect_queues(
     struct workbench *bench, int64_t messages, int64_t copies)
@@ -247,8 +247,8 @@ BENCH_SCRIPT(fails_in_other_scripts)
 
 /* ---- ends ---- */
 
-/* Loss 8: half a character in one row of the ledger, and no command could read
- * the ledger any more. */
+/* A text that was cut within a character used to be stored in a row of the
+ * ledger. After that no command could read the ledger. */
 BENCH_TEST(a_failure_in_any_script_leaves_a_ledger_that_can_be_read)
 {
     for (unsigned i = 0; i < 12; i++) {
@@ -286,7 +286,7 @@ BENCH_TEST(success_is_in_the_ledger_and_then_the_message_goes)
     assert_true(bench->calls[BENCH_GET] + bench->calls[BENCH_BATCH] +
                     bench->calls[BENCH_SCAN] <=
                 6);
-    /* Another message of the run, which has ended, goes too. */
+    /* The run has ended, so another message of this run is deleted too. */
     result = attempt_with_message(bench, works);
     assert_int_equal(result.end, ATTEMPT_RUN_ENDED);
     assert_true(result.already);
@@ -339,8 +339,8 @@ BENCH_TEST(a_new_copy_replaces_the_copy_that_retry_has_left)
     expect_copy(bench, NULL);
 }
 
-/* Makes an attempt with the next message. It must be unable to put the copy
- * into the poison queue, so that run r1 waits. */
+/* Makes an attempt with the next message. Fails unless the attempt could not
+ * put the copy into the poison queue and run r1 waits for that reason. */
 static void expect_held_for_its_copy(struct workbench *bench)
 {
     struct attempt_result result = play_with_message(bench, fails, "r1");
@@ -364,9 +364,8 @@ BENCH_TEST(without_a_copy_nothing_is_poisoned)
 #define OWN_BODY                                                               \
     "{\"job\":\"" JOB "\",\"id\":\"r1\",\"args\":{\"channel\":\"Football\"}}"
 
-/* Is this a call to the queue service that has no response? While the gate is
- * closed, the service carries out these requests without a response. An attempt
- * gives up a request for its lease after an eighth of the lease. */
+/* Does this call get no response? While the gate is closed, the queue service
+ * carries out these requests but does not respond. */
 static bool is_silent(const struct workbench *bench, enum bench_call call)
 {
     return bench->gate == 0 && (call == BENCH_PUT || call == BENCH_PEEK ||
@@ -378,6 +377,8 @@ BENCH_FAULT(silent_queues)
     return is_silent(bench, call) ? BENCH_LOSE_ANSWER : BENCH_PASS;
 }
 
+/* An attempt waits for the response to such a request for an eighth of its
+ * lease: 7.5 s of 60 s. */
 BENCH_BETWEEN(wait_for_silent_queues)
 {
     if (is_silent(bench, call))
@@ -436,8 +437,8 @@ static void leave_copy_without_end(struct workbench *bench)
     virtual_sleep(100000);
 }
 
-/* The run is found without its message. The body of the copy is not the body
- * that this attempt would write, but it names the run. */
+/* The attempt has no message. It would write another body than that of the
+ * copy. It recognises the copy because the copy names the run. */
 VIRTUAL_BENCH_TEST(an_orphan_finds_the_copy_of_its_message)
 {
     leave_copy_without_end(bench);
@@ -697,8 +698,8 @@ VIRTUAL_BENCH_TEST(how_long_a_run_was_held_is_said)
 
 #define SILENT_MS 15000
 
-static unsigned silent_asked; /* number of its requests that are counted by
-                                 store/silence.c */
+static unsigned silent_asked; /* number of requests to the silent store that
+                                 store/silence.c counts as in flight */
 
 /* Waits for the whole time of the request, without a response. */
 static enum tw_err never_responds(struct store *store,
@@ -773,8 +774,9 @@ VIRTUAL_BENCH_TEST(a_run_on_a_silent_store_is_held)
     assert_true(run->waits_since_ticks == since_ticks);
 }
 
-/* An operator waits for the command `run`, and its attempt takes no slot of a
- * worker. So its requests are not given up early. */
+/* An operator waits for the command `run`, and the attempt of this command
+ * takes no slot of a worker. So requests of this attempt are not given up
+ * early. */
 VIRTUAL_BENCH_TEST(run_itself_gives_nothing_up)
 {
     struct lease_request request = workbench_lease_request(bench, "r1");
@@ -1080,8 +1082,8 @@ VIRTUAL_BENCH_TEST(a_run_without_time_is_let_go_while_the_lease_stands)
     expect_left(bench, "queued", 1, 0);
 }
 
-/* Fails unless the attempt's lease has expired and run r1 is in `state`; if
- * that is running, the run still has its owner. */
+/* Fails unless the attempt's lease has expired and run r1 is in `state`. If
+ * `state` is "running", the run must still have its owner. */
 static void expect_expired(struct workbench *bench,
     const struct attempt_result *result, const char *state)
 {
@@ -1099,7 +1101,8 @@ static void expect_expired(struct workbench *bench,
 
 static struct bench_store data; /* store of another account */
 
-/* Pauses the machine: for its stores pause_ms pass, and for itself no time. */
+/* Pauses the machine: the stores' clocks advance by pause_ms, and the machine's
+ * own clocks stop. */
 static void pause_machine(struct workbench *bench, int64_t pause_ms)
 {
     workbench_locked(bench, bench->paused_ms += pause_ms);
@@ -1210,8 +1213,8 @@ BENCH_SCRIPT(is_paused_at_its_end)
     return RUN_FAILED;
 }
 
-/* The first response after the pause is that to the write of the end. That is
- * no outage. */
+/* The first request after the pause is the write that stores the end. Its
+ * response shows that the lease has expired, which is no outage. */
 VIRTUAL_BENCH_TEST(an_end_after_a_pause_is_not_stored)
 {
     struct attempt_result result = play(bench, is_paused_at_its_end, "r1");
@@ -1219,7 +1222,7 @@ VIRTUAL_BENCH_TEST(an_end_after_a_pause_is_not_stored)
     expect_expired(bench, &result, "succeeded");
 }
 
-static struct store *shows; /* the store that shows the pause */
+static struct store *shows; /* the store whose response shows the pause */
 
 BENCH_SCRIPT(is_paused_within_its_lease)
 {
@@ -1233,8 +1236,8 @@ BENCH_SCRIPT(is_paused_within_its_lease)
     assert_true(deadline_may_reopen(run->deadline, platform_boot_ms()));
     assert_ok(read_from(run, bench->store));
     assert_true(deadline_is_open(run->deadline, platform_boot_ms()));
-    /* At most until the next renewal, which was due anyway, and one more
-     * renewal. */
+    /* This took no longer than the wait for the next renewal, which was due
+     * anyway, and one more renewal. */
     assert_true(platform_boot_ms() < began_ms + 7000);
     /* The lease is as long as it would be without the pause. */
     assert_true(read_run(bench)->lease_until_ticks >=
@@ -1263,8 +1266,8 @@ VIRTUAL_BENCH_TEST(a_pause_shorter_than_the_lease_costs_a_renewal)
     store_close(data.inner);
 }
 
-/* LeaseUntil was computed from the ledger's clock before the pause. The
- * ledger's own response shows this, without a response of another store. */
+/* LeaseUntil was computed from the ledger's clock before the pause. A response
+ * of the ledger's own store shows this; no other store is needed. */
 VIRTUAL_BENCH_TEST(a_pause_that_the_ledgers_store_shows_shortens_no_lease)
 {
     goes_on_after_a_pause(bench, bench->store);
@@ -1278,8 +1281,8 @@ BENCH_SCRIPT(is_beaten_and_hears)
     return RUN_LEASE_LOST;
 }
 
-/* lease_expired would make the worker ask for the run again, while another
- * worker executes it. */
+/* If lease_expired were set, this worker would try to take the run again, while
+ * another worker executes it. */
 VIRTUAL_BENCH_TEST(whoever_hears_of_another_owner_has_not_let_it_lapse)
 {
     struct attempt_result result = play(bench, is_beaten_and_hears, "r1");
@@ -1562,9 +1565,9 @@ VIRTUAL_BENCH_TEST(failures_are_counted_up_to_the_end_of_numbers)
     assert_string_equal(workbench_state(bench, JOB, "r1"), "poisoned");
 }
 
-/* A run without a message has arguments that the job no longer takes. With them
- * the wake-up message would be too long, and would be cut off in the middle of
- * them. */
+/* A run without a message has arguments that the job no longer takes. A wake-up
+ * message with these arguments would be too long, and would be cut off in the
+ * middle of the arguments. */
 VIRTUAL_BENCH_TEST(a_copy_that_no_queue_takes_goes_without_arguments)
 {
     struct attempt_result result;
@@ -1669,8 +1672,8 @@ VIRTUAL_BENCH_TEST(a_table_job_waits_for_its_turn)
     assert_int_equal(bench->attempts, 3);
 }
 
-/* A run is bound to a definition when it begins, so neither by an outage in its
- * first attempt nor by a wait for its turn. */
+/* A run is bound to a definition when it begins to work. An outage in its first
+ * attempt, or a wait for its turn, does not bind it. */
 VIRTUAL_BENCH_TEST(a_table_job_that_has_not_begun_is_not_bound)
 {
     struct ledger_run *run;
@@ -1686,8 +1689,8 @@ VIRTUAL_BENCH_TEST(a_table_job_that_has_not_begun_is_not_bound)
     assert_int_equal(bench->attempts, 1);
 }
 
-/* The ledger refuses the requests for the lease, for `!closed` and for the lock
- * once each, as busy: the attempt repeats them. */
+/* The ledger refuses some requests once, as busy: those for the lease, for
+ * `!closed` and for the lock. The attempt repeats these requests. */
 VIRTUAL_BENCH_TEST(a_ledger_that_is_busy_costs_a_table_job_no_attempt)
 {
     struct ledger_run *run;
@@ -1736,7 +1739,8 @@ VIRTUAL_BENCH_TEST(the_lock_of_a_failed_run_tells_of_its_late_requests)
     play_to_end(bench, is_to_wait, "r2", LEDGER_SUCCEEDED, 1);
 }
 
-/* The command that cancels a run does not know whether requests are late. */
+/* The command that cancels a run does not know whether requests of the run may
+ * still arrive, so the lock stays. */
 VIRTUAL_BENCH_TEST(the_lock_of_a_cancelled_run_tells_of_its_late_requests)
 {
     be_table_job(bench);
@@ -1789,7 +1793,7 @@ BENCH_SCRIPT(waits_for_its_turn)
     return RUN_WAITING;
 }
 
-/* As a cascade waits while another run deletes its parent. */
+/* A cascade waits in this way while another run deletes its parent. */
 VIRTUAL_BENCH_TEST(a_run_says_since_when_it_waits_for_another)
 {
     int64_t since_ticks = platform_wall_ticks();
@@ -1821,8 +1825,9 @@ static void fail_to_take_locks(struct workbench *bench)
     assert_int_equal(bench->attempts, 0);
 }
 
-/* Rule A4: neither an attempt that cannot read the locks nor one that cannot
- * read the tables has waited for late requests of the one that crashed. */
+/* Rule A4: the crash stays known, because the next two attempts do not wait for
+ * late requests of the crashed attempt: the first one cannot read the locks,
+ * and the second one cannot read the tables. */
 VIRTUAL_BENCH_TEST(a_crash_is_known_until_an_attempt_makes_progress)
 {
     be_table_job(bench);
@@ -1834,7 +1839,8 @@ VIRTUAL_BENCH_TEST(a_crash_is_known_until_an_attempt_makes_progress)
     assert_int_equal(play(bench, is_to_wait, "r1").state, LEDGER_SUCCEEDED);
 }
 
-/* After progress the checkpoint has what the kind must know of the crash. */
+/* After an attempt has made progress, the checkpoint contains what the kind
+ * must know about the crash. */
 VIRTUAL_BENCH_TEST(a_crash_is_forgotten_after_progress)
 {
     leave_crashed(bench);

@@ -179,7 +179,6 @@ TEST(wrong_strings_are_explained_without_secrets)
     }
 }
 
-/* A key of more bytes than any account has. */
 TEST(what_cannot_be_a_connection_string_is_said)
 {
     struct account *account = NULL;

@@ -133,8 +133,8 @@ TEST(a_status_says_what_may_have_happened)
     assert_contains(answer_advice(403, ""), "clock");
 }
 
-/* A lease used to be computed from the last possible date: the sum was no valid
- * time, and writing it ended the worker. */
+/* The worker once computed the end of a lease from a Date in the year 9999. The
+ * sum was not a valid time, and the write of it ended the worker. */
 TEST(a_date_that_no_clock_shows_is_none)
 {
     static const struct {

@@ -46,8 +46,8 @@ static void fill(struct operation operations[4], struct arena *arena)
     "\r\n"
 #define TAIL "--changeset_" CHANGESET_ID "--\r\n--batch_" BATCH_ID "--\r\n"
 
-/* Fails unless the batch with the operations of fill() from number `first` on,
- * `count` in all, is written as `expected`. */
+/* Makes a batch of `count` operations of fill(), beginning with operation
+ * `first`; fails unless the batch is written as `expected`. */
 static void check_written(const struct batch_style *style, size_t first,
     size_t count, const char *expected)
 {

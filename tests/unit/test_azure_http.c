@@ -39,8 +39,9 @@ struct bench {
     char url[64], peer[64];
     size_t max_answer_bytes;
     unsigned asks_at_most; /* gives_up() returns true at this call; 0: never */
-    unsigned asks, comes;  /* number of calls of gives_up(), and of those in
-                              which `comes` is true */
+    /* asks: number of calls of gives_up(). comes: number of those calls whose
+     * argument `comes` is true. */
+    unsigned asks, comes;
 };
 
 static void bench_open(
@@ -208,8 +209,9 @@ WIRE_TEST(answer_is_read_whole)
     bench_end(bench, 2);
 }
 
-/* The server sends a response twice. The second copy would be read as the
- * response to the next request, and so on for all later ones. */
+/* The response to the second request has the id of another request, as if the
+ * server had sent a response twice. If it were accepted, each later response
+ * would be taken for the response to the next request. */
 WIRE_TEST(answer_to_another_request_is_none)
 {
     static const char others[] = "HTTP/1.1 200 OK\r\nx-id: other\r\n"
@@ -289,8 +291,8 @@ TEST(answer_cut_off_anywhere_is_unknown)
     for (size_t len = 1; len < strlen(ok); len += 7)
         check_step(
             (struct script_step){SCRIPT_LAST, ok, len}, TW_UNKNOWN, "sent to");
-    /* The response is cut off at lengths up to the line end that ends the last
-     * chunk. */
+    /* The response is cut off at several places, all of them before the line
+     * "0". */
     for (size_t len = 1; len < strlen(chunked) - 4; len += 7)
         check_step((struct script_step){SCRIPT_LAST, chunked, len}, TW_UNKNOWN,
             "sent to");
@@ -462,9 +464,10 @@ static void ask_soon(void *arg)
     stop_ask();
 }
 
-/* Without the stop a request may take 35 s. After it, final requests may take a
- * short time, and later requests are not sent. If this machine was paused, that
- * time may be over before the final request. */
+/* Without a stop a request may take 35 s. A stop ends the request. For a short
+ * time after the stop, final requests may be sent; later requests are not sent.
+ * If this machine was paused, the short time may be over before the test sends
+ * its final request. */
 TEST(a_stop_gives_up_what_is_under_way)
 {
     static const char *const begun[] = {
@@ -500,7 +503,8 @@ TEST(a_stop_gives_up_what_is_under_way)
     }
 }
 
-/* No request lasts longer after a signal than a service manager waits. */
+/* After the signal to stop, every request ends before a service manager would
+ * kill the process. */
 TEST(a_stop_sets_when_requests_end)
 {
     int64_t begun_ms = platform_boot_ms(), asked_ms;

@@ -178,8 +178,8 @@ static void is_page(
     assert_int_equal(p->page.count, count);
 }
 
-/* Fails unless an entity is read with outcome `wanted`, in a page of its own
- * and without a page. */
+/* Reads an entity twice: as the only entity of a page, and as the response to a
+ * get. Fails unless both have the outcome `wanted`. */
 static void is_entity(struct pages *p, const char *text, enum tw_err wanted)
 {
     struct slice body =

@@ -134,8 +134,8 @@ TEST(other_bodies_are_refused)
         expect_refused(bodies[i]);
 }
 
-/* The service issues shorter ids and receipts. The buffers have no room for
- * these. */
+/* The buffers for ids and receipts have no room for texts of this length. The
+ * service issues shorter ones. */
 TEST(overlong_ids_and_receipts_are_refused)
 {
     char text[300] = "", body[1000];
@@ -179,7 +179,8 @@ static enum tw_err read_repeated(
     return code;
 }
 
-/* Checks that `piece` is accepted `most` times, and refused once more. */
+/* Fails unless a list may contain `piece` `most` times, but not `most` + 1
+ * times. */
 static void check_most(const char *piece, size_t most, const char *says)
 {
     assert_ok(read_repeated(piece, most, "", ""));

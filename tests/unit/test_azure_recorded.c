@@ -43,7 +43,7 @@ struct expected {
     size_t failed;    /* index of the refused operation */
     bool more;        /* there is a continuation token */
     const char *has;  /* text that show() must have written */
-    bool again;       /* the same is expected as of the exchange before */
+    bool again;       /* the same is expected as for the exchange before */
 };
 
 #define REFUSED(outcome_, code_)                                               \

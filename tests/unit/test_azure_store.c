@@ -49,8 +49,8 @@ static struct store *open_below(
     return store;
 }
 
-/* Starts a server that gives one of these answers on each connection (NULL:
- * none). */
+/* Starts a server that accepts `count` connections and sends answers[i] on
+ * connection number i (NULL: no response). */
 static void bench_begin(
     struct bench *bench, const char *const *answers, size_t count)
 {
@@ -411,8 +411,9 @@ TEST(every_operation_takes_an_answer_alike)
     }
 }
 
-/* Sends a scan that is answered 503 with this header field; returns the
- * exchange. head: a HEAD(), which has the header Date. */
+/* Sends a scan, to which the server responds 503. Returns the exchange. head:
+ * the begin of the response, with the header Date. field: one more line of the
+ * header, or "". */
 static struct exchange refused_with(const char *head, const char *field)
 {
     struct exchange exchange;
@@ -480,7 +481,8 @@ TEST(a_proxys_date_is_not_the_services)
     }
 }
 
-/* The start of the next page, as reported before this page has arrived. */
+/* What follows() has reported: where the next page starts. It is called before
+ * the whole response has arrived. */
 struct followed {
     unsigned times;
     char partition_key[16], row_key[16];
@@ -745,8 +747,8 @@ WIRE_TEST(pages_that_lead_in_a_circle_are_none)
 #define LEADS_TO(key)                                                          \
     HEAD("200 OK")                                                             \
     "X-MS-Continuation-NextPartitionKey: " key "\r\n\r\n{\"value\":[]}"
-    /* As many pages as it takes to detect the circle: the store remembers the
-     * token c of the fourth page. */
+    /* The store remembers the token of the fourth page, c. So it detects the
+     * circle when the seventh page has the same token. */
     static const char *const pages[] = {LEADS_TO("first"), LEADS_TO("a"),
         LEADS_TO("b"), LEADS_TO("c"), LEADS_TO("a"), LEADS_TO("b"),
         LEADS_TO("c")};

@@ -207,9 +207,9 @@ static bool has_value(
            slice_is(text, value);
 }
 
-/* Skips an entity that was deleted, or whose Value is "spared" now. Otherwise
- * sends a delete again, and sets Value to "second" unless it is that
- * already. */
+/* Skips an entity that does not exist any more, or whose Value is "spared" now.
+ * For other entities: a delete is sent again. Any other write counts as done
+ * if Value is "second"; if it is not, a replace that sets it is sent. */
 DECISION(insist)
 {
     if (!now || has_value(now, arena, "spared"))
@@ -622,8 +622,8 @@ SCENE_TEST(what_changes_without_end_is_given_up)
 struct beside {
     struct scene scene;     /* first member: before() casts to this struct */
     struct interposed slow; /* a store whose gets wait */
-    unsigned batches; /* a get waits until this number of batches have come; 0:
-                         5 ms */
+    unsigned batches; /* a get waits until the store has received this number of
+                         batches; 0: a get waits for 5 ms */
     unsigned begun, read_again, most_out;
     atomic_uint reading, most_reading;
 };
@@ -841,8 +841,8 @@ SCENE_TEST(stopping_the_client_ends_the_flow)
     assert_int_equal(left(scene), 50);
 }
 
-/* Deletes 250 entities in three batches. The second batch has to wait for the
- * ceiling; the run stops after stops_at deletes. */
+/* Begins to delete 250 entities in three batches. The ceiling of one entity a
+ * second makes the second batch wait. The run stops after stops_at deletes. */
 static void stop_at(struct scene *scene, int64_t stops_at)
 {
     scene_init_at(scene, 2, 1);
@@ -934,8 +934,8 @@ SCENE_TEST(what_cannot_be_read_again_ends_the_flow)
     assert_int_equal(left(scene), 20);
 }
 
-/* When a batch writer is finished, a batch with an unknown outcome is re-read,
- * but no batch is sent any more. */
+/* batch_writer_finish() reads the entities of a batch whose outcome is unknown,
+ * but it sends no batch any more. */
 TEST(finishing_sends_nothing_again)
 {
     static const struct {
@@ -967,7 +967,8 @@ TEST(finishing_sends_nothing_again)
 }
 
 #define FAR 70000
-/* The greatest distance from the first sequence number. */
+/* Number of operations that can be added after the first one while the first
+ * one is not completed. */
 #define FAR_AHEAD (65536 - 1)
 
 static enum tw_err swallow(struct interposed *self, struct exchange *exchange,
@@ -1045,8 +1046,8 @@ struct ending {
     unsigned count; /* 0 ends the list */
     enum batch_writer_end end;
     bool indeterminate;
-    bool etag; /* is the ETag of the stored entity reported? Otherwise none
-                  is */
+    bool etag; /* true: the ETag of the stored entity is reported; false: no
+                  ETag is */
 };
 
 static void expect_told(struct scene *scene, const struct ending *endings)
@@ -1177,7 +1178,7 @@ SCENE_TEST(what_is_dropped_is_never_told)
     scene_in_flight(scene, 1);
     add_told(scene, OPERATION_INSERT, refuse, 0, 50);
     batch_writer_finish(scene->batch_writer);
-    assert_int_equal(left(scene), 0); /* nor was it sent */
+    assert_int_equal(left(scene), 0); /* no operation was sent */
     scene_in_flight(scene, 1);
     scene->faulty.refused_key = "000007";
     scene->faulty.refusal = TW_REFUSED;

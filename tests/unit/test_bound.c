@@ -32,7 +32,8 @@ static const struct kind KIND = {.name = "copy", .tables = list_tables};
 static struct job job = {
     .name = "blogs", .kind = &KIND, .hash = "0123456789abcdef"};
 
-/* AccountName of the first store, and AccountName with its cloud; or NULL */
+/* account_name and cloud_account (name and cloud) of the first store; NULL:
+ * unknown. */
 static const char *account_name, *cloud_account;
 
 static struct slice accounts_of(
@@ -129,8 +130,8 @@ static int run_tear_down(void **state)
 
 #define RUN_TEST(name) TEST_IN(name, run_set_up, run_tear_down)
 
-/* bind_former: binds the run to `accounts` as a former version does. bind: adds
- * TABLES, if `accounts` has none. */
+/* Binds the run to `accounts` as they are. Former versions wrote no TABLES
+ * after the ACCOUNTs. */
 static void bind_former(const char *accounts)
 {
     ledger_run_done(&run);
@@ -138,6 +139,8 @@ static void bind_former(const char *accounts)
     bound_set(&run, &job, slice_of(accounts));
 }
 
+/* Binds the run to `accounts`. If `accounts` is not empty and has no TABLES,
+ * adds them. */
 static void bind(const char *accounts)
 {
     bool whole = accounts[0] == 0 || strchr(accounts, ' ');

@@ -7,8 +7,8 @@
 #include "tests/support/fast_platform.h"
 #include "worker/store/request_pool.h"
 
-/* After this number of attempts that could not be sent the circuit breaker
- * opens. */
+/* The circuit breaker opens after this number of tries that could not be
+ * sent. */
 #define UNSENT_TRIES 4
 
 static int set_up(void **state)

@@ -386,10 +386,10 @@ static enum tw_err crash_in_phase(struct hosted *h, bool *ret_stored)
     return TW_BUSY;
 }
 
-/* Such a tombstone used to count as that of this run: the entities were not
- * counted, and the parent was deleted without having been archived. Also after
- * a retry, the tombstone is that of this run only if an attempt has written
- * it. */
+/* The tombstone of an earlier run with this id used to count as that of this
+ * run: the entities were not counted, and the parent was deleted without having
+ * been archived. Even after a retry, the tombstone is this run's only if an
+ * attempt of this run has written it. */
 HOSTED_TEST(a_tombstone_of_an_earlier_run_with_this_id_is_not_ours)
 {
     hosted_begin(h, GUARDED, "Channels Blogs");
@@ -420,9 +420,9 @@ static void settle_guarded(struct hosted *h, const char *job)
     hosted_waits(h, "guarded", "News", "Channels News/");
 }
 
-/* After the run has written its tombstone, it does not count for refuse_above
- * again, although the checkpoint is dropped when the job's definition
- * changes. */
+/* A run that has written its tombstone does not count the entities for
+ * refuse_above again, even if its checkpoint was dropped because the job's
+ * definition has changed. */
 HOSTED_TEST(a_tombstone_that_this_run_has_written_is_its_own)
 {
     settle_guarded(h, GUARDED);
@@ -483,9 +483,9 @@ static void put_threads(struct hosted *h, int count)
     }
 }
 
-/* Two rules have children. The first rule used to delete an entity under which
- * it had found nothing, so that in the last settle pass the children of the
- * second rule could no longer be found. */
+/* Both rules for Blogs have rules below them. The first rule used to delete a
+ * blog under which it had found nothing. Then the last settle pass could no
+ * longer find the children that the second rule finds under this blog. */
 HOSTED_TEST(child_by_the_second_rule_of_a_blog_is_found)
 {
     static const struct {

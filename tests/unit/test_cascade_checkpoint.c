@@ -7,7 +7,8 @@
 
 static struct walk_path again;
 
-/* Compares the members that do not belong to a pass; values as a text. */
+/* Compares the members that do not belong to a pass. `values` is compared as a
+ * text. */
 static void check_read(const struct cascade_checkpoint *is,
     const struct cascade_checkpoint *wanted)
 {

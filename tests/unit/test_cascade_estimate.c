@@ -31,8 +31,9 @@ static void count_requests(struct hosted *h)
     requests = 0;
 }
 
-/* Advances the clocks to `ticks`. They advance only by the waits between settle
- * passes, because the number of passes depends on when they begin. */
+/* Advances the clocks to `ticks`. The number of settle passes depends on the
+ * time at which they begin, so the clocks advance only here, for the waits
+ * between the passes, and not while a pass runs. */
 static void skip_to(int64_t ticks)
 {
     bent_platform_skip(
@@ -65,8 +66,8 @@ HOSTED_TEST(a_dry_run_counts_what_the_run_then_uses)
 {
     static const struct {
         const char *job;
-        unsigned blogs, comments, likes; /* number of each; likes: for each
-                                            comment */
+        /* likes: number of likes of each comment. */
+        unsigned blogs, comments, likes;
     } CASES[] = {
         {SETTLED("settle: 0s"), 0, 0, 0},
         {SETTLED("settle: 0s"), 250, 0, 0},

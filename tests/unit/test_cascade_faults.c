@@ -22,7 +22,7 @@ struct trial {
     struct hosted h;
     struct faulty faulty;
     struct store *stores[1];
-    enum fault scans, first_batch; /* faults of these requests */
+    enum fault scans, first_batch; /* of each scan; of the first batch */
     bool kills;                /* the attempt is killed with the first batch */
     unsigned scan_us;          /* duration of each scan before the first
                                   batch */
@@ -102,10 +102,10 @@ static unsigned scans_of_a_run(struct trial *t, const char *rows)
     return t->faulty.calls[CALL_SCAN];
 }
 
-/* The one more request checks the parent's table. The table of the first rule
+/* The additional request checks the parent's table. The table of the first rule
  * needs no check, because its first page has been requested already. A parent
- * that exists is read before the tombstone and before the second pass; its
- * delete carries the ETag of the second read. */
+ * that exists is read twice: before the tombstone and before the second pass.
+ * The delete of the parent carries the ETag of the second read. */
 TRIAL_TEST(an_absent_parent_costs_one_request_more)
 {
     unsigned without = scans_of_a_run(t, "Blogs News/b");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: verify also evaluates rules below other rules backwards, and finds
- * entities whose entity above does not exist. If a rule cannot be evaluated
- * backwards, verify says so.
+ * Goal: verify evaluates rules backwards, also those below other rules, and
+ * finds entities whose entity above does not exist. If a rule cannot be
+ * evaluated backwards, verify says so.
  */
 #include "tests/support/hosted.h"
 #include "tests/support/test.h"
@@ -16,8 +16,8 @@
 
 #define TABLES "Channels Blogs Comments Likes News TablewardRuns"
 
-/* A job with one first-level rule. children: the rules below it, CHILD() each,
- * from line 10 on. */
+/* A job with one first-level rule. children: the rules below that rule, each
+ * made with CHILD(); the first one is in line 10. */
 #define BLOGS_WITH(rule, children)                                             \
     "del:\n"                                                                   \
     "    kind: cascade-delete\n"                                               \
@@ -248,7 +248,8 @@ HOSTED_TEST(a_word_in_a_filter_is_no_argument)
     finds(h, "Comments x/2(channel=b2,Kind=channel)", NULL, 1, "Comments x/2");
 }
 
-/* A table whose entities are under one another. */
+/* One rule finds entities of a table under other entities of the same
+ * table. */
 HOSTED_TEST(a_family_of_one_table_is_checked)
 {
     set_up_tables(h,

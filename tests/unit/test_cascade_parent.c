@@ -199,8 +199,8 @@ static void begin_behind_other(const char *mark)
         NOTHING_GONE);
 }
 
-/* The tombstone of the other run may differ from that of this job: it may be
- * that of another job, or a former one of this job. */
+/* The tombstone of the other run may have other properties than this job's: the
+ * other run may be of another job, or of a former definition of this job. */
 SCENE_TEST(a_run_waits_for_another_run_whatever_its_tombstone_is)
 {
     static const char *const MARKS[] = {
@@ -258,9 +258,10 @@ SCENE_TEST(a_parent_that_another_run_has_marked_too_is_not_left_as_new)
     }
 }
 
-/* All children are gone, and another run marks the parent before this run
- * deletes it. The other run then deletes it: it may be a new parent, created
- * after this run had deleted the former one and before it stored its end. */
+/* This run has deleted all children, and another run marks the parent before
+ * this run deletes it. This run leaves the parent to the other run, because it
+ * may be a new one: an earlier attempt of this run may have deleted the former
+ * parent and failed to store the end. */
 SCENE_TEST(a_parent_that_another_run_marks_before_the_delete_is_left_to_it)
 {
     begin(AT_ONCE, NULL);
@@ -278,7 +279,7 @@ static void create_anew(struct hosted *host)
     virtual_sleep(5000);
 }
 
-/* Another run has deleted the parent, as a child of its own parent. */
+/* Another run has deleted the parent, as a child of the other run's parent. */
 SCENE_TEST(a_parent_created_again_during_a_pass_ends_the_run)
 {
     static const char *const JOBS[] = {AT_ONCE, SETTLES};
@@ -452,9 +453,9 @@ static void make_thread(struct hosted *host)
     hosted_rows(host, "Blogs News/b00001(Thread=News); Likes b00001/late");
 }
 
-/* Between its read and its delete a blog gets new children, or is changed so
- * that another rule, with children, finds it. Such a blog used to be deleted as
- * a leaf, and its likes stayed for ever. */
+/* Between the read and the delete of a blog, the blog gets new children, or it
+ * is changed so that another rule, which has child rules, finds it. Such a blog
+ * used to be deleted as a leaf, and its likes stayed for ever. */
 SCENE_TEST(a_blog_that_changed_is_visited_anew)
 {
     static const struct {
@@ -507,8 +508,8 @@ SCENE_TEST(a_prefix_that_is_empty_for_one_blog_fails_the_run)
         "is empty here: it would select everything");
 }
 
-/* Two rules with children find the same blog. The children of the second rule
- * can be found only as long as the blog exists. */
+/* Two rules, which both have child rules, find the same blog. What is below the
+ * second rule can be found only as long as the blog exists. */
 #define CROSSED(by)                                                            \
     CASCADE_JOB("job", "settle: 0s",                                           \
         RULES(RULE_WITH("Blogs", BY_CHANNEL, RULE("Comments", BY_ROW_KEY)),    \
@@ -582,7 +583,7 @@ SCENE_TEST(what_cannot_be_archived_is_not_deleted)
         char *command;
 
         begin(ARCHIVES, NULL);
-        /* A folder where the archive's file should be. */
+        /* There is a folder where the archive's file should be. */
         command = mem_format(
             "mkdir -p %s/kept/job/r1/1-%s.jsonl", h.folder, TABLES[i]);
         assert_int_equal(system(command), 0);

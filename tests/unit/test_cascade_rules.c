@@ -38,8 +38,9 @@ struct choice {
     const char *rest, *part;
 };
 
-/* Loads the configuration of these three texts; fails unless it has an error
- * with `part` (NULL: unless it is accepted). */
+/* Loads a configuration, which consists of three texts. Fails unless it is
+ * refused with an error that contains `part`; part NULL: fails unless it is
+ * accepted. */
 static void check_choice(
     const char *begin, const char *rest, const char *end, const char *part)
 {
@@ -57,8 +58,8 @@ static void check_choice(
     mem_free(text);
 }
 
-/* REFUSES, TAKES: check each of these choices, or texts, between begin and
- * end. */
+/* REFUSES: each choice, put between `begin` and `end`, must be refused. TAKES:
+ * each text, put between them, must be accepted. */
 #define REFUSES(begin, choices, end)                                           \
     for (size_t i = 0; TEST_EACH(i, choices); i++)                             \
     check_choice(begin, (choices)[i].rest, end, (choices)[i].part)
@@ -81,7 +82,6 @@ TEST(a_parent_and_its_children_are_wanted)
     REFUSES(HEAD, CASES, "");
 }
 
-/* If `created` could be empty, the time of creation would not be checked. */
 TEST(what_is_wrong_in_a_parent_is_told)
 {
     static const struct choice CASES[] = {
@@ -101,7 +101,8 @@ TEST(what_is_wrong_in_a_parent_is_told)
             "invalid table name ''"},
         {PARENT_WITH("store: \"${HOLDS_NOTHING}\", " DEAD),
             "`store:` is empty"},
-        /* `created` names a property. */
+        /* `created` must name a property. If it were empty, the time of
+         * creation would not be checked. */
         {PARENT_WITH(DEAD ", created: ''"),
             "`created` must name a property that the application can set: "
             "invalid property name ''"},
@@ -279,8 +280,8 @@ TEST(what_is_wrong_in_a_rule_is_told)
         {"[{table: Blogs, row_key: [x]}]", "text"},
         {"[{table: Blogs, filter: \"A eq {lower(x}\"}]", "expected )"},
         {"[{table: Blogs, partition_key: a, optional: maybe}]", "optional"},
-        /* A child that is no list used to crash the program, because the number
-         * of rules was set without the rules. */
+        /* An error in the rules of a child used to crash the program, because
+         * their number was set without the rules. */
         {"[" RULE_WITH("Blogs", "partition_key: a", "{table: Likes}") "]",
             "would select every entity of Likes"},
         {"[" RULE_WITH("Blogs", "partition_key: a",
@@ -388,12 +389,12 @@ LOADING_TEST(a_rule_reads_what_its_children_need)
 #define ALSO "filter: \"Also eq '{RowKey}'\""
 #define A_LEAF(by) RULE("Comments", by)
 
-/* Two rules may find one entity, while only one of them has rules for its
- * children. If they are below different entities, a run sees only one of the
- * two rules at a time, and may delete the entity as a leaf. The likes of a
- * comment used to stay then, while the run succeeded. This includes siblings
- * below the root: what one rule finds under a blog, the other rule may find
- * under a later blog. */
+/* Two rules may find the same entity, and only one of them may have rules for
+ * its children. If the two rules are evaluated for different entities above, a
+ * run sees only one rule at a time, and may delete the entity as a leaf. The
+ * likes of a comment used to stay, although the run succeeded. Siblings below
+ * the root are refused too: what one rule finds under a blog, the other rule
+ * may find under a later blog. */
 TEST(a_rule_sees_what_another_sees_under_the_same_entity)
 {
     static const struct choice CASES[] = {
@@ -437,7 +438,7 @@ TEST(rules_that_find_the_same_may_have_the_same_children)
         UNDER_BLOGS(RULES(
             LIKES, RULE_WITH("Blogs",
                        "partition_key: \"{PartitionKey}_{RowKey}\"", LIKES))),
-        /* Siblings that find an entity under the same blog only. */
+        /* Siblings that find an entity only under the same blog. */
         UNDER_BLOGS(RULES(A_LEAF(BY_ROW_KEY), COMMENTS(LIKES))),
         UNDER_BLOGS(RULES(A_LEAF(ALSO), RULE_WITH("Comments", ALSO, LIKES))),
         UNDER_BLOGS(RULES(A_LEAF(BY_ROW_KEY),
@@ -463,7 +464,7 @@ TEST(rules_that_find_the_same_may_have_the_same_children)
 #define NESTED(one, other) RULE_WITH("Blogs", one, RULE("Blogs", other))
 
 /* If entities were under one another in a cycle, the run used to fail after it
- * had deleted others. */
+ * had deleted other entities. */
 TEST(a_rule_that_reaches_itself_in_another_partition_is_refused)
 {
     static const struct choice CASES[] = {
@@ -521,9 +522,10 @@ TEST(rules_that_show_that_they_end_may_reach_themselves)
 #define OF_CHANNEL(table) RULE(table, BY_CHANNEL)
 #define BESIDE(move, rules) HEAD PARENT "  children: [" rules "]\n" move
 
-/* text: jobs of which each one alone is valid. told: a part of what is reported
- * of the jobs together; NULL: nothing is reported that contains `never`. */
 struct pair {
+    /* text: a configuration with jobs, each of which is valid alone.
+     * told: a part of an error or warning about the jobs together; NULL: no
+     * error or warning contains `never`. */
     const char *text, *told;
 };
 
@@ -586,14 +588,14 @@ TEST(entities_that_outlive_their_parent_are_warned_of)
         {BESIDE(ALL_OLD, RULES(POSTS, OF_CHANNEL("old"))), NULL},
         {BESIDE(ALL_OLD, RULE_WITH("Posts", BY_CHANNEL, OLD)), NULL},
         {BESIDE(ALL_OLD, OF_CHANNEL("Blogs")), NULL},
-        /* Entities that only another job selects. */
+        /* The copy job selects no entity that the rule selects. */
         {BESIDE(COPY("{table: Posts, row_key_prefix: log_}", "{table: Old}"),
              RULE("Posts", BY_CHANNEL ", row_key: title")),
             NULL},
         {BESIDE(COPY("{table: Posts, row_key_prefix: t}", "{table: Old}"),
              RULE("Posts", BY_CHANNEL ", row_key: title")),
             "job copies copies entities of Posts to Old"},
-        /* Copies in a table that no rule lists. */
+        /* The copies are in a table that no rule lists. */
         {BESIDE(COPY("{table: Posts}",
                     "[{table: New}, {table: Posts, row_key: \"x_{RowKey}\"}]"),
              POSTS),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Goal: a cascade shows which share of its work is done, if that is known, and
- * otherwise none. The share never falls. */
+/* Goal: a cascade shows which share of its work is done. If the share is
+ * unknown, it shows none. The share never falls. */
 #include "tests/support/hosted.h"
 #include "tests/support/test.h"
 
@@ -141,8 +141,8 @@ HOSTED_TEST(a_tree_has_the_share_of_its_first_level)
     assert_true(seen.distinct >= 4);
 }
 
-/* How long the deletes of the blogs will take, after the settle pass, is not
- * known while their comments are deleted. */
+/* The blogs are deleted after the settle pass. While their comments are
+ * deleted, it is not known how long the deletes of the blogs will take. */
 HOSTED_TEST(a_tree_that_settles_has_no_share)
 {
     begin(h, JOB("200ms", TREE));

@@ -71,8 +71,9 @@ static enum tw_err verify(
     return verify_args(h, &(struct run_args){1, &name, &value}, h->store, ret);
 }
 
-/* Inserts rows (as of hosted_rows()) and verifies; fails unless this is found.
- * first: keys of the first tombstone, or else of the first orphan. */
+/* Inserts rows (as of hosted_rows()) and verifies; fails unless this number of
+ * tombstones and of orphans is found. first: keys of the first tombstone; if
+ * there is none, of the first orphan. */
 static void finds(struct hosted *h, const char *rows, const char *channel,
     int64_t tombstones, int64_t orphans, const char *first)
 {
@@ -131,7 +132,9 @@ HOSTED_TEST(children_without_a_parent_are_found_by_each_rule)
 
 #define FILTERED(filter) CASCADE_JOB("all", "settle: 0s", SUBSCRIPTIONS(filter))
 
-/* The filter's blanks, lines and parentheses do not matter; `or` does. */
+/* Blanks, line breaks and parentheses in the filter do not matter. The rule can
+ * be evaluated backwards only if each entity that the filter selects has the
+ * channel. */
 HOSTED_TEST(children_are_found_however_the_filter_is_written)
 {
     static const struct {

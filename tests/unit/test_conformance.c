@@ -164,8 +164,8 @@ static const char *const VALUES[] = {"\"V\":\"\"", "\"V\":\"text\"",
     TYPED("Binary", "\"\""), TYPED("Binary", "\"AAECAwT/\"")};
 #define VALUE_COUNT (sizeof(VALUES) / sizeof(VALUES[0]))
 
-/* Checks that got has exactly the properties of sent, with the same types and
- * values. */
+/* Fails unless `got` has the properties of `sent`, with the same types and
+ * values, and no others. */
 static void check_same(
     struct fixture *f, const struct entity *sent, const struct entity *got)
 {
@@ -818,7 +818,8 @@ static struct held hold(struct fixture *f, size_t index)
     return held;
 }
 
-/* Puts a message, receives it for 300 s, and returns it. */
+/* Puts a message and receives it, so that it is hidden for 300 s. Returns the
+ * message. */
 static struct held put_and_get(struct fixture *f, const char *text)
 {
     put(f, text, 0);
@@ -1066,8 +1067,8 @@ static int run_on_embedded(const char *name, const char *path)
     return run_on(code, store, &err);
 }
 
-/* Runs the cases on an azure store with the connection string in that variable.
- */
+/* Runs the cases on an azure store. variable: name of the environment variable
+ * that has the connection string. */
 static int run_on_service(const char *name, const char *variable)
 {
     const char *string = getenv(variable);

@@ -99,7 +99,7 @@ static void serve_until(
     stop();
 }
 
-/* Fails unless queue `work` has `left` messages, and its poison queue
+/* Fails unless queue `work` has `left` messages, and its poison queue has
  * `poisoned`. */
 static void expect_messages(
     struct workbench *bench, int64_t left, int64_t poisoned)
@@ -228,8 +228,8 @@ BENCH_TEST(bad_messages_are_poisoned_and_the_worker_goes_on)
     assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 0);
 }
 
-/* Such runs were once taken for an outage, again and again, so that no other
- * message was received. */
+/* A run whose row in the ledger cannot be read was once taken for an outage,
+ * again and again, so that no other message was received. */
 BENCH_TEST(a_run_that_the_ledger_has_spoilt_is_poisoned)
 {
     const char *named = workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
@@ -299,8 +299,8 @@ BENCH_SCRIPT(waits_once)
 
 VIRTUAL_BENCH_TEST(a_hidden_message_is_expected_when_it_comes_back)
 {
-    /* Idle polling alone would ask again after an hour, and after 8 s because
-     * an open run waits. */
+    /* Idle polling would find the message too late: after an hour, or, because
+     * an open run waits, after 8 s. */
     poll_once_an_hour(bench);
     bench->script = waits_once;
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
@@ -413,7 +413,8 @@ VIRTUAL_BENCH_TEST(a_drain_searches_for_orphans_before_it_ends)
     assert_int_equal(service.result.succeeded, 1);
 }
 
-/* Stores the run of a message of queue `work` as queued, before an attempt. */
+/* Stores run `id` of queue `work` as queued, as it is before its first
+ * attempt. */
 static void leave_queued(
     struct workbench *bench, const char *id, int64_t updated_ticks)
 {
@@ -551,8 +552,8 @@ static bool is_reloaded(struct workbench *bench)
     return atomic_load(&next.definition.references) > 1;
 }
 
-/* Starts the worker; when `condition` holds, asks it to reload. It then reads
- * the prepared configuration. */
+/* Starts the worker, and waits until `condition` holds (NULL: no wait). Then
+ * makes the worker reload; it reads the prepared configuration. */
 static void start_and_reload(
     struct workbench *bench, bool (*condition)(struct workbench *bench))
 {
@@ -1028,8 +1029,8 @@ VIRTUAL_BENCH_TEST(ten_minutes_of_outage_are_probed_at_most_once_a_second)
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
 }
 
-/* The queue was deleted a moment ago, so it cannot be created yet. The worker
- * once waited for it before it served other queues. */
+/* Queue `work` was deleted a moment ago, so it cannot be created yet. The
+ * worker once waited for that queue before it served other queues. */
 VIRTUAL_BENCH_TEST(a_queue_that_is_being_deleted_delays_no_other)
 {
     int64_t began_ms = platform_boot_ms();
@@ -1060,7 +1061,8 @@ VIRTUAL_BENCH_TEST(a_queue_that_is_gone_is_made_again)
     stop();
 }
 
-/* The requests of queue BENCH_BOUND fail at once, or only after 15 s. */
+/* Requests to queue BENCH_BOUND fail: in the first case at once, in the second
+ * one after 15 s. */
 VIRTUAL_BENCH_TEST(a_queue_that_does_not_answer_delays_no_other)
 {
     static const int64_t answers_ms[] = {0, 15000};
@@ -1084,8 +1086,8 @@ VIRTUAL_BENCH_TEST(a_queue_that_does_not_answer_delays_no_other)
     }
 }
 
-/* The second Get of the queue has no response yet. It takes one slot; all other
- * slots serve the other queue. */
+/* The second Get to queue BENCH_BOUND has no response yet. That Get takes one
+ * slot; all other slots serve queue `work`. */
 VIRTUAL_BENCH_TEST(a_queue_that_does_not_answer_keeps_no_slots)
 {
     bench->setup.slots = 8;
@@ -1260,14 +1262,17 @@ BENCH_SCRIPT(waits_twice)
     return attempt_number < 3 ? RUN_WAITING : RUN_SUCCEEDED;
 }
 
-/* An orphan has no message. Without this rule each of its waits would last
- * until the next search, ten minutes, while other runs wait for its locks. */
+/* An orphan has no message that becomes visible. If the worker did not begin a
+ * search when a waiting orphan is due, each wait would last until the next
+ * usual search (every ten minutes), while other runs wait for the orphan's
+ * locks. */
 VIRTUAL_BENCH_TEST(an_orphan_that_waits_goes_on_soon_after)
 {
     bench->script = waits_twice;
     leave_orphan(bench, "r1", 1000);
     start(bench);
-    /* Two waits: 2 x (5 s + 2 x 60 s). */
+    /* Two waits of 5 s each. After each wait the run is an orphan again when
+     * two visibility timeouts of 60 s are over: 250 s in all. */
     sleep_until(bench, first_succeeded, 300);
     stop();
 }
@@ -1288,7 +1293,8 @@ BENCH_SCRIPT(waits_ten_minutes)
     return RUN_WAITING;
 }
 
-/* There are more such runs than the worker can remember with their times. */
+/* 60 messages are hidden while their runs wait. The worker can remember for
+ * only 32 messages when they become visible; polling finds the others. */
 VIRTUAL_BENCH_TEST(very_many_runs_that_wait_all_go_on)
 {
     bench->script = waits_ten_minutes;
@@ -1436,8 +1442,8 @@ static void goes_on(struct workbench *bench, int64_t left, int64_t poisoned)
     expect_messages(bench, left, poisoned);
 }
 
-/* Such a run was once taken for an outage of the ledger, every five seconds,
- * which stopped all queues. */
+/* Such a run was once taken for an outage of the ledger, every five seconds.
+ * The outages stopped all queues. */
 VIRTUAL_BENCH_TEST(a_newer_run_of_a_removed_job_delays_no_other)
 {
     write_run_of_gone_job(bench, 99, "queued");
@@ -1484,8 +1490,8 @@ VIRTUAL_BENCH_TEST(a_run_that_cannot_be_stored_delays_no_other)
         assert_string_equal(workbench_state(bench, JOBS[i], "full"), "queued");
 }
 
-/* If the ledger refuses few requests as busy, that is no outage: messages are
- * received all the time. */
+/* If the ledger refuses a few requests as busy, that is no outage: the worker
+ * continues to receive messages. */
 VIRTUAL_BENCH_TEST(a_run_whose_ledger_is_busy_delays_no_other)
 {
     workbench_meets(bench, BENCH_BATCH, 1, 2, BENCH_THROTTLE);
@@ -1517,8 +1523,8 @@ VIRTUAL_BENCH_TEST(a_poison_queue_that_takes_nothing_delays_no_other)
     goes_on(bench, 1, 0);
 }
 
-/* The worker tries again after 5, 10, 15 ... s, which is at 0, 5, 15, 30, 50,
- * 75 and 105 s. */
+/* The waits between the tries are 5, 10, 15 ... s, so the worker tries at 0, 5,
+ * 15, 30, 50, 75 and 105 s. */
 VIRTUAL_BENCH_TEST(a_message_that_cannot_be_poisoned_comes_ever_later)
 {
     workbench_put(bench, BENCH_QUEUE, "not json");
@@ -1567,8 +1573,8 @@ BENCH_TEST(a_run_of_a_removed_job_that_has_ended_holds_no_message)
     assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
 }
 
-/* The body is the wake-up message of a run, not the name of a channel. With
- * other arguments it would not be that message. */
+/* The body is the wake-up message of a run, not the name of a channel. It is
+ * recognised because it has the arguments of that run. */
 BENCH_TEST(a_bound_queue_holds_the_wake_up_of_a_removed_job)
 {
     struct ledger_run *run;

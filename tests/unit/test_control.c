@@ -572,9 +572,9 @@ static void poison(struct workbench *bench, const char *job, const char *text,
 #define CHANNEL_MESSAGE "{\"job\":\"delete-channel\",\"args\":" ARGS
 #define JSON_BODY CHANNEL_MESSAGE "}"
 
-/* The message once became a new request with a new id. So it also deleted a
- * parent that was created after the first request, and repeated a run that had
- * succeeded. */
+/* A retried message once became a new request with a new id. That request also
+ * deleted a parent that was created after the first request, and repeated a run
+ * that had succeeded. */
 VIRTUAL_BENCH_TEST(a_retried_message_is_still_the_same_request)
 {
     char id[QUEUE_ID_MAX + 1], *expected;
@@ -607,8 +607,8 @@ VIRTUAL_BENCH_TEST(what_is_refused_is_not_in_the_ledger)
     expect_left(bench, "queued", 1);
 }
 
-/* The second request was certainly not carried out, but the first one may have
- * put the message. */
+/* The first request may have put the message, whatever the outcome of the later
+ * requests is. So the run must stay in the ledger. */
 VIRTUAL_BENCH_TEST(what_one_try_may_have_put_stays_in_the_ledger)
 {
     static const struct {
@@ -641,8 +641,8 @@ VIRTUAL_BENCH_TEST(a_message_that_names_its_run_is_put_again)
     assert_int_equal(workbench_count(bench, BENCH_BOUND), 2);
 }
 
-/* If the service responds that it is busy, the command waits, and the front end
- * need not repeat it. */
+/* If the service responds that it is busy, the command waits and tries again,
+ * so its caller (a front end) need not repeat it. */
 VIRTUAL_BENCH_TEST(enqueue_waits_where_it_is_throttled)
 {
     static const enum bench_call BUSY[] = {BENCH_GET, BENCH_BATCH, BENCH_PUT};
@@ -793,7 +793,8 @@ VIRTUAL_BENCH_TEST(a_run_that_is_retried_meanwhile_is_not_dropped)
 
 /* ---- runs that can be retried or dropped, and runs that cannot ---- */
 
-/* A failed copy must not be retried as a delete. */
+/* A failed run of a copy job must not be retried as a run of a job that
+ * deletes. */
 VIRTUAL_BENCH_TEST(a_failed_run_of_another_kind_is_not_retried)
 {
     struct ledger_run *run;
@@ -830,8 +831,8 @@ VIRTUAL_BENCH_TEST(a_queued_run_that_never_failed_is_not_retried)
     expect_left(bench, "queued", 1);
 }
 
-/* Stores a run with some of the fields of its copy only, as the ledger may have
- * it. */
+/* Stores a run that has only some of the properties that identify the copy of
+ * its message. The ledger may contain such runs. */
 static void leave_without_copy(struct workbench *bench, const char *queue,
     const char *poison_id, const char *args)
 {
@@ -912,8 +913,8 @@ VIRTUAL_BENCH_TEST(
 
 /* ---- refused messages of a queue that is bound differently now ---- */
 
-/* How a queue is bound: not at all, to JOB as text or as base64, to another
- * job. */
+/* How a queue is bound: to no job, to JOB with encoding text, to JOB with
+ * encoding base64, or to another job. */
 enum bound { FREE, CHANNEL_TEXT, CHANNEL_BASE64, OTHER };
 
 static void bind_queue(
@@ -927,10 +928,11 @@ static void bind_queue(
 
 struct rebinding {
     const char *name;
-    enum bound was;        /* of queue "work" when the message was refused */
-    enum bound now, other; /* of queues "work" and "channels" at the retry */
-    const char *job;       /* the job under which the ledger has the message;
-                              NULL: "-" */
+    enum bound was; /* of queue "work" when the message was refused */
+    /* At the retry: of queue "work", and of queue "channels". */
+    enum bound now, other;
+    const char *job; /* the job under which the ledger has the message;
+                        NULL: "-" */
     const char *body;
     const char *to;   /* queue of the message after the retry; NULL: the poison
                          queue */
@@ -943,7 +945,7 @@ struct rebinding {
 #define JSON_BASE64                                                            \
     "eyJqb2IiOiJkZWxldGUtY2hhbm5lbCIsImFyZ3MiOnsiY2hhbm5lbCI6IkZv"             \
     "b3RiYWxsIn19"
-/* The arguments of a run, if `text` is its argument. */
+/* Args of a run whose only argument is `text`. */
 #define ARGUMENT(text) "{\"channel\":\"" text "\"}"
 #define JSON_BODY_AS_ARGUMENT                                                  \
     ARGUMENT("{\\\"job\\\":\\\"delete-channel\\\",\\\"args\\\":{"              \
@@ -954,8 +956,8 @@ struct rebinding {
 #define AS_BASE64 "was bound to job delete-channel with encoding base64"
 
 static const struct rebinding rebindings[] = {
-    /* The entity of the refused message has its id as a cancelled run, so the
-     * new message gets no id. */
+    /* The ledger keeps the refused message as a cancelled run, under the
+     * message's id. So the new message must not name this id. */
     {"JSON, its queue is as before", FREE, FREE, CHANNEL_TEXT, JOB, JSON_BODY,
         BENCH_QUEUE, RETOLD_AT, false},
     {"JSON, its queue is bound now", FREE, OTHER, FREE, JOB, JSON_BODY,
@@ -1133,8 +1135,8 @@ static void leave_between_rounds(struct workbench *bench)
     leave_run(bench, LEDGER_WAITING, LEDGER_WAITS_FOR_ROUND, false);
 }
 
-/* Stores run r1 as an attempt leaves it that finds another definition of the
- * job. */
+/* Stores run r1 as it is after an attempt has found that the definition of the
+ * job has changed. */
 static void leave_held(struct workbench *bench, bool accepts_deletes)
 {
     struct ledger_run *run =
@@ -1367,7 +1369,7 @@ VIRTUAL_BENCH_TEST(where_no_queue_serves_it_it_stays_paused)
 }
 
 /* The owner was killed before it read the request to pause. The next owner
- * would obey it, but `resume` came later and removes it. */
+ * would obey that request, but `resume` removes it before. */
 VIRTUAL_BENCH_TEST(a_pause_that_a_dead_owner_never_saw_is_taken_back)
 {
     struct ledger_run *run;
@@ -1424,7 +1426,7 @@ VIRTUAL_BENCH_TEST(
 }
 
 /* If `resume` accepted the offered definition here, a worker that has not read
- * the restored one yet would carry out the other one. */
+ * the restored definition yet would carry out the offered one. */
 VIRTUAL_BENCH_TEST(resume_under_a_restored_definition_accepts_nothing)
 {
     leave_held(bench, false);
@@ -1458,7 +1460,8 @@ VIRTUAL_BENCH_TEST(resume_says_nothing_of_a_job_with_an_unset_variable)
     assert_false(resumed.will_be_held);
 }
 
-/* Otherwise `run` would ask for `resume`, and `resume` would ask for `run`. */
+/* If `resume` did not accept the definition here, `run` would tell the operator
+ * to use `resume`, and `resume` would say to use `run`. */
 VIRTUAL_BENCH_TEST(a_definition_is_accepted_also_if_no_queue_serves_the_run)
 {
     struct ledger_run *run;
@@ -1605,7 +1608,7 @@ VIRTUAL_BENCH_TEST(where_no_queue_serves_it_finish_names_the_command)
         finishing, "start `tableward run delete-channel --id r1`: it makes"));
 }
 
-/* `finish` puts no message for it. */
+/* `finish` refuses, and puts no message for the run. */
 VIRTUAL_BENCH_TEST(finish_refuses_a_run_of_another_kind)
 {
     struct ledger_run *run =

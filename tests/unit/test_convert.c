@@ -466,7 +466,8 @@ static uint64_t below(uint64_t n)
     return draw() % n;
 }
 
-/* Integers of any length in bits, many near powers of two. */
+/* Returns a random integer of any length in bits; many are near powers of
+ * two. */
 static int64_t draw_integer(unsigned bits)
 {
     uint64_t value = draw() >> (64 - 1 - below(bits));
@@ -476,8 +477,8 @@ static int64_t draw_integer(unsigned bits)
     return (int64_t)(below(2) ? value : -value);
 }
 
-/* A double of random bits, or with few digits, or a whole number, or a power of
- * two. */
+/* Returns a random double: one of random bits, one with few digits, a whole
+ * number, or a power of two. */
 static double draw_double(void)
 {
     uint64_t bits = draw();
@@ -528,7 +529,8 @@ static int64_t draw_ticks(void)
 
 static struct property draw_property(enum edm_type type);
 
-/* The text of a value of another type, sometimes with a small mistake. */
+/* Returns the text of a random value of another type, sometimes with a small
+ * mistake. */
 static struct slice draw_text(void)
 {
     static const char odd[] = "0123456789+-. eExXTZ:_aftrue";

@@ -59,7 +59,8 @@ static int set_up_shoe(void **state)
     return 0;
 }
 
-/* Why a source whose copy's keys a foreign entity has is not copied. */
+/* The reason why a source is not copied if a foreign entity has the keys that
+ * its copy would have. */
 #define FOREIGN                                                                \
     "the keys of its copy are taken by an entity that is no copy of this job"
 
@@ -174,7 +175,7 @@ FIXTURE_TEST(copies_of_one_source_can_swap_their_keys)
 
 /* ---- C1: own copies ---- */
 
-/* The application copied an index row with all its properties, also with
+/* The application copied an index row with all its properties, including
  * TablewardSource. */
 SHOE_TEST(an_entity_with_a_copied_source_is_not_the_jobs)
 {
@@ -470,8 +471,8 @@ SHOE_TEST(other_key_templates_need_consent)
     leaves("by-size", "BySize", "s1/a ");
 }
 
-/* The first copies of the table are read before the first round. Here they
- * belong to another entry of `to:`. */
+/* The run reads the first copies of the table before the first round. Here
+ * these copies belong to the entry whose key templates have not changed. */
 FIXTURE_TEST(other_key_templates_of_one_entry_need_consent)
 {
     many_shoes(120);

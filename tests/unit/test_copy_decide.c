@@ -82,8 +82,9 @@ static void touch_copy_and_refuse_sources(struct hosted *callbacks)
 
 /* ---- a copy that is to be deleted ---- */
 
-/* Copies, deletes source a/1, and makes a run that must end as `end`. what() is
- * called before the run deletes the copy of that source. */
+/* Makes a run, which copies the sources; deletes source a/1; makes a second
+ * run, which must end as `end`. what() is called just before the second run
+ * deletes the copy of a/1. */
 static void before_the_delete(void (*what)(struct hosted *h), enum run_end end)
 {
     run("c", RUN_SUCCEEDED);
@@ -95,10 +96,11 @@ static void before_the_delete(void (*what)(struct hosted *h), enum run_end end)
 
 static const struct delete_case {
     const char *name;
-    const char *source;    /* properties of the source, which is put again;
-                              NULL: it is not */
-    const char *from, *to; /* text of the copy that is replaced by `to`; NULL:
-                              `to` replaces all properties */
+    const char *source; /* the source is put again with these properties; NULL:
+                           it is not put again */
+    /* In the copy, `to` replaces the text `from`. from NULL: `to` replaces all
+     * properties. */
+    const char *from, *to;
     bool stays;
     enum run_end end;
 } delete_cases[] = {
@@ -155,8 +157,8 @@ TEST(what_others_did_to_a_copy_is_seen_before_its_delete)
     }
 }
 
-/* The application replaces a copy by the copy with the same keys in the other
- * table, with all its properties. */
+/* The application overwrites a copy in table Copies with all properties of the
+ * copy in table More that has the same keys. */
 static void copy_on_from_the_other_table(struct hosted *callbacks)
 {
     hosted_replace(callbacks, "Copies", "a", "1",

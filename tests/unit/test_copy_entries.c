@@ -169,8 +169,9 @@ static int64_t former_of(const struct list *before, const struct list *after)
     return count;
 }
 
-/* Checks a run that could delete: it must leave exactly the copies of the
- * present entries, and all copies in the tables that `to:` no longer names. */
+/* Checks a run that was allowed to delete. It must leave the copies of the
+ * present entries, all copies in the tables that `to:` no longer names, and no
+ * others. */
 static void check_done(const struct list *before, const struct list *after)
 {
     unsigned count = 0;
@@ -262,8 +263,8 @@ static const struct list ONE_Y_TWO = {{1, 2}, 2}, ONE_X_ONE_Y = {{0, 1}, 2},
                          ONE_Y = {{1}, 1}, TWO = {{2}, 1},
                          TWO_ONE_Y = {{2, 1}, 2};
 
-/* While `to:` does not name One, its copies become stale, and one loses its
- * source. */
+/* While `to:` does not name table One, the copies in One are not updated, and
+ * the source of one of them is deleted. */
 FIXTURE_TEST(an_entry_that_is_added_again_finds_its_copies)
 {
     load(&ONE_Y_TWO, "fail");
@@ -284,8 +285,9 @@ FIXTURE_TEST(an_entry_that_is_added_again_finds_its_copies)
     assert_int_equal(hosted_differences(&h, "c", ""), 0);
 }
 
-/* The index is only a hint, so one that no longer fits is not corrected: that
- * would write every copy again. */
+/* The index of the entry in TablewardSource is only a hint. An index that is
+ * wrong after the entries changed places is not corrected, because that would
+ * write every copy again. */
 FIXTURE_TEST(another_order_writes_nothing)
 {
     load(&ONE_Y_TWO, "fail");
@@ -350,9 +352,9 @@ FIXTURE_TEST(an_edited_index_row_of_a_former_entry_needs_consent)
     assert_int_equal(hosted_count(&h, "Blogs"), 2 * SOURCES);
 }
 
-/* The first copies of the table, which are read before the first round, are of
- * an entry that stays. The present entry makes the copy of source 0 with the
- * keys of the former copy of source 1. */
+/* The first copies of the table are read before the first round; here they
+ * belong to an entry that stays. The changed entry gives the copy of source 0
+ * the keys of the former copy of source 1. */
 FIXTURE_TEST(a_former_copy_is_not_replaced_by_anothers_without_consent)
 {
     scene_quietly(hosted_fill(&h, "Blogs", "b", 120));
@@ -390,9 +392,10 @@ FIXTURE_TEST(a_former_copy_whose_source_has_its_key_collides)
     assert_int_equal(hosted_count(&h, "One"), SOURCES - 1);
 }
 
-/* Two entries with one table, under two names of one store, and with the same
- * templates: `check` cannot know it. The index tells their copies apart, so the
- * second copy is reported, whatever the order is now. */
+/* Two entries name the same table by two names of one store, and have the same
+ * templates. `check` cannot know that the two stores are one. The index tells
+ * the copies of the two entries apart, so the second copy is reported, in
+ * whatever order the entries are. */
 FIXTURE_TEST(of_two_equal_entries_the_second_collides)
 {
     static const char *const NAMES[] = {"main", "other"};
@@ -455,7 +458,7 @@ static void check_row(const char *row_key, const char *part)
     scene_check_has("Blogs", "a", row_key, part);
 }
 
-/* The ETag of a restored source may be the one that its row has: the row is
+/* The ETag of a restored source may equal the ETag in its index row. The row is
  * written again nevertheless, because it names another account. */
 TEST(the_next_run_writes_restored_index_rows_again)
 {
@@ -528,9 +531,9 @@ FIXTURE_TEST(restored_index_rows_of_another_job_stay)
     check_row("i_0", "another-account");
 }
 
-/* Another account has a job that copies A.Blogs to this Blogs. Its copies name
- * the table Blogs twice, in two accounts. They are sources of the jobs of this
- * account. */
+/* A job copies table Blogs of another account to table Blogs of this account.
+ * So TablewardSource of these copies names two tables Blogs, in two accounts.
+ * For the jobs of this account these copies are sources. */
 FIXTURE_TEST(copies_from_a_table_of_that_name_are_sources)
 {
     struct operation operation = {.type = OPERATION_INSERT};

@@ -30,7 +30,8 @@ static struct hosted h;
 static struct faulty faulty;
 static struct store *stores[2];
 
-/* The fault of the batches number batch_from to batch_below - 1, from 0. */
+/* The fault of batches number batch_from to batch_below - 1; the first batch is
+ * number 0. */
 static enum fault batch_fault;
 static unsigned batch_from, batch_below;
 /* Called before each batch. */
@@ -195,8 +196,8 @@ FAULTY_CHOICE(refuse_one_scan)
                                                               : FAULT_NONE;
 }
 
-/* Each page is refused in one attempt, also those that count the sources
- * behind. */
+/* In each attempt another page is refused, from the first page to the last.
+ * Some of the pages are read only to count the sources that are behind. */
 SHOE_TEST(a_page_that_is_refused_ends_the_attempt)
 {
     enum run_end end = RUN_OUTAGE;
@@ -220,8 +221,8 @@ SHOE_TEST(a_page_that_is_refused_ends_the_attempt)
 
 /* ---- A4: late requests ---- */
 
-/* Makes an attempt that does not succeed and whose inserts arrive late; then
- * deletes the source. */
+/* Makes an attempt that does not succeed, and whose first `batches` batches
+ * arrive late. Then deletes the source. */
 static void leave_late_inserts(unsigned batches)
 {
     batch_fault = FAULT_LATE;
@@ -255,8 +256,8 @@ static void stop_at_batch(const struct batch *batch)
         h.stop_after = h.stopping_calls;
 }
 
-/* As above, for an attempt that was stopped: its checkpoint says that the
- * insert may still arrive. */
+/* An insert of a stopped attempt arrives after its source was deleted. The
+ * checkpoint of that attempt says that the insert may still arrive. */
 SHOE_TEST(a_late_insert_of_a_stopped_attempt_leaves_no_copy)
 {
     on_batch = stop_at_batch;
