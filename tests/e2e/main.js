@@ -4,12 +4,18 @@
 //   node main.js [--long] [WORD ...]     suites whose name contains a WORD, as
 //                                        azurite-kill-sweep
 //
-// TABLEWARD: the program; TABLEWARD_UNDER: the command under which it runs
-// (valgrind); E2E_MODULES: the folder with the npm packages (Azurite, SDKs).
-// After a failure: E2E_SEED repeats the same kills, E2E_LOGS=FOLDER keeps the
-// workers' logs, KEEP=1 keeps the folders, E2E_TIMES=1 prints how long each
-// suite took. E2E_AT_ONCE=n: run n suites at a time. E2E_SIZE, E2E_SECONDS and
-// E2E_KILLS make the longest suites shorter.
+// Environment:
+//   TABLEWARD        the program
+//   TABLEWARD_UNDER  the command under which the program runs (valgrind)
+//   E2E_MODULES      the folder with the npm packages (Azurite, SDKs)
+//   E2E_AT_ONCE=n    runs n suites at a time
+//   E2E_SIZE, E2E_SECONDS, E2E_KILLS  make the longest suites shorter
+//
+// After a failure:
+//   E2E_SEED=n       repeats the kills of the run that printed this seed
+//   E2E_LOGS=FOLDER  keeps the workers' logs
+//   KEEP=1           keeps the folders
+//   E2E_TIMES=1      prints how long each suite took
 'use strict';
 
 const fs = require('fs');
@@ -31,14 +37,16 @@ const STORES = {
   embedded: EmbeddedStore, identity: IdentityStore, limited: LimitedStore,
 };
 
-// Suites with short leases need a machine that is not busy with the 12,000
-// blogs of another suite: they run in later phases. Most suites wait more than
-// they compute. at_once: how many run at a time.
+// number: suites with short leases run in later phases, because they need a
+// machine that is not busy with the 12,000 blogs of another suite.
+// at_once: how many suites of the phase run at a time. There are several,
+// because most suites wait more than they compute.
 const PHASES = [
   {number: 1, at_once: 4}, {number: 2, at_once: 3}, {number: 3, at_once: 3},
 ];
 
-// Returns the name that is searched for a WORD, such as azurite-kill-sweep.
+// Returns the full name of a suite, such as azurite-kill-sweep. A WORD selects
+// the suite if this name contains it.
 function full_name(suite) {
   return `${suite.store} ${suite.name}`.replace(/ /g, '-');
 }

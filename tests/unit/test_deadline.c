@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The deadline: no request starts that could last longer than the lease of its
- * run. */
+/* The deadline: a request starts only if it will be over before the lease of
+ * its run expires. */
 #include "tests/support/test.h"
 #include "worker/base/platform.h"
 #include "worker/base/text.h"

@@ -180,9 +180,9 @@ FIXTURE_TEST(a_range_is_cut_out_of_the_middle)
     attempt_at("month", "2024-05_", RUN_SUCCEEDED, "2024-04_a/1 2024-06_a/1 ");
 }
 
-/* In the service's order U+10000 is before U+E000, although its code point is
- * greater. So the range that is requested from a store may be wider than the
- * selected range. */
+/* The service orders keys by UTF-16 units: U+10000 comes before U+E000,
+ * although its code point is greater. Some stores order keys by code points. So
+ * the range that the job reads may be wider than the range that it selects. */
 FIXTURE_TEST(a_range_is_in_the_order_of_the_service)
 {
     put("p/a p/a\xf0\x90\x80\x80 p/a\xee\x80\x80 p/az", 1);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The difference of two sides. There is none if both sides have the same
- * entities, in any order. Otherwise it locates the entities that differ, and
- * few others.
+ * struct difference compares two sides. There is no difference if both sides
+ * have the same entities, in any order. Otherwise the difference locates all
+ * entities that differ. It may also locate a few entities that do not differ.
  */
 #include <stdio.h>
 
@@ -54,7 +54,8 @@ static struct difference *made_of_many(void)
 TEST(what_differs_is_located)
 {
     static const struct {
-        const char *name, *expected, *found; /* NULL: not on this side */
+        /* expected, found: the value on each side; NULL: missing there. */
+        const char *name, *expected, *found;
     } cases[] = {{"missing", "first", NULL}, {"left over", NULL, "first"},
         {"another value", "first", "second"}};
 

@@ -30,8 +30,8 @@ static void stored(struct workbench *bench, const char *id,
     assert_ok(workbench_store_run(bench, run));
 }
 
-/* Writes an entity as another program would write it. format above 0: with this
- * Format and a state. */
+/* Writes an entity as another program would write it. If format is above 0, the
+ * entity has this Format and a state. */
 static void write_entity(struct workbench *bench, const char *partition_key,
     const char *row_key, int32_t format)
 {
@@ -145,8 +145,9 @@ BENCH_TEST(without_any_message_a_run_that_needs_one_is_named)
     check(bench, false, false, 0, "");
 }
 
-/* The index may still list a run that has ended or was deleted. A partition
- * whose name does not begin with a small letter is no job's. */
+/* The index may still list a run that has ended or was deleted. The partition
+ * of a job has a name that begins with a small letter; the drain ignores all
+ * other partitions. */
 BENCH_TEST(what_has_ended_since_is_not_waited_for)
 {
     stored(bench, "a", LEDGER_FAILED, NULL, NULL);

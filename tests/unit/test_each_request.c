@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: one request of a run is refused, gets no response, or is the last
- * request of a killed worker. Then the next attempt ends the run as an
- * undisturbed run would end. A dry run or a verification reports a request that
- * is refused.
+ * Goal: a run ends as an undisturbed run would end even if one of its requests
+ * is refused, gets no response, or is the last request of a worker that is
+ * killed. A later attempt completes the run. If a request of a dry run or a
+ * verification is refused, the command reports this.
  *
  * A play (struct play) is a job and the tables that it works on. The test
  * carries out each play once undisturbed. Then it repeats the play for each
@@ -202,8 +202,11 @@ static void check_end(enum run_end end)
         fail_msg("%s at %u: it does not say why", ACT_NAMES[act], at);
 }
 
-/* Makes attempts until the run has ended; it must succeed. Returns the number
- * of requests; for STOP, of calls of stopping(); for NO_PHASE, of phases. */
+/* Makes attempts until the run has ended; the run must succeed. Returns how
+ * often the act could have happened, which is the number of
+ * - calls of stopping(), for STOP;
+ * - phases, for NO_PHASE;
+ * - requests, for any other act. */
 static unsigned play_out(const struct play *play)
 {
     enum run_end end = RUN_STOPPED;
@@ -279,7 +282,7 @@ static char *undisturbed(const struct play *play, enum act what, unsigned *ret)
 }
 
 /* Repeats the play and lets the act happen to another request each time. The
- * tables must always be the same in the end. */
+ * tables must always end as after an undisturbed run. */
 static void play_all(const struct play *play, enum act what)
 {
     unsigned count;
@@ -337,8 +340,9 @@ static bool stop_at(const struct play *play, unsigned n)
     return true;
 }
 
-/* Repeats the play and damages another value of the ledger's Checkpoint each
- * time. The tables must always be the same in the end. */
+/* Stops the play at each call of stopping() in turn, damages one value of the
+ * ledger's Checkpoint, and continues the run; does so for each value. The
+ * tables must always end as after an undisturbed run. */
 static void damage_each(const struct play *play)
 {
     unsigned count;
@@ -421,8 +425,9 @@ static void fill_blogs(void)
     hosted_put(&h, "Blogs", "b", "1", "\"N\":3");
 }
 
-/* Fills the tables with copies that an earlier run made: one has no source any
- * more, the source of one now gives another key, and one is out of date. */
+/* Fills the tables with copies that an earlier run made. The source of one copy
+ * was deleted, the source of another copy now has another destination key, and
+ * a third copy is out of date. */
 static void fill_stale_copies(void)
 {
     fill_blogs();

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the embedded store guarantees beyond store.h: for its file, a faulty
- * disk, other processes and many threads. This program defines pwrite64,
- * fdatasync and pread64 itself, and libsqlite3 calls them in place of libc's.
- * So the test can make the disk fail.
+ * What the embedded store guarantees beyond store.h: what its file keeps, and
+ * what happens if the disk fails, if other processes use the file, and if many
+ * threads write.
+ *
+ * This program defines pwrite64, fdatasync and pread64 itself, and libsqlite3
+ * calls them in place of libc's. So the test can make the disk fail.
  */
 #include "tests/support/child.h"
 #include "tests/support/fixture.h"
@@ -307,8 +309,8 @@ TEST(full_disk_is_said_when_opening)
     store_close(store_file_open(PATH));
 }
 
-/* The clock of the new boot is stored with the next successful write; until
- * then reading is possible. */
+/* The clock of the new boot is stored with the next write that succeeds. Reads
+ * do not wait for this. */
 STORE_TEST(full_disk_lets_a_file_be_read_after_a_reboot)
 {
     struct store *other;
@@ -484,8 +486,8 @@ static void write_first(void *arg)
     writer->good = insert(&writer->f, "first", "1") == TW_OK;
 }
 
-/* The second write must be committed although no later write follows whose
- * transaction would include the second write. */
+/* The second write arrives during the commit of the first one. It must be
+ * committed even if no third write follows. */
 STORE_TEST(a_write_that_comes_during_a_commit_is_made_after_it)
 {
     static struct writer first;
@@ -873,7 +875,7 @@ SCRATCH_TEST(a_file_of_a_former_release_is_given_an_identity)
     check_text(identity_of(PATH, &scratch), identity);
 }
 
-/* An earlier release could write such an entity: its text was cut inside a
+/* An earlier release could store an entity whose text was cut inside a
  * character. */
 STORE_TEST(a_damaged_entity_comes_with_its_keys_where_asked)
 {

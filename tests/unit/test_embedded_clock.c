@@ -460,7 +460,7 @@ TEST(it_never_goes_back_and_all_agree)
         date = next;
         if (draw(20) > 0)
             continue;
-        /* the time that is stored in the file */
+        /* the next boot finds the time of this write in the file */
         date = put(stores[0], 0, NULL);
         close_all(stores);
         boot(draw(2) ? OTHER_BOOT : VIRTUAL_BOOT_ID, draw(2 * DAY) - DAY);

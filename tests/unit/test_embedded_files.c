@@ -95,8 +95,8 @@ static void assert_count(struct fixture *f, size_t count)
 
 /* ---- a user who may only read ---- */
 
-/* Copies the file, and the files beside it whose names have these ends,
- * separated by blanks. No user may write the copies. */
+/* Copies the file and, for each end in `ends`, the file beside it whose name
+ * has this end. Blanks separate the ends. No user may write the copies. */
 static void copy_files(const char *ends)
 {
     char command[256];
@@ -421,8 +421,8 @@ SEVEN_TEST(a_file_with_two_hard_links_is_refused)
     store_close(other);
 }
 
-/* A process that has the file open does not become unusable, and no process
- * opens the file by the new name. */
+/* A process that has the file open can still use it. The file cannot be opened
+ * by its new name. */
 FIXTURE_TEST(a_link_that_is_made_later_keeps_others_out)
 {
     close_store(f);
@@ -811,8 +811,10 @@ FIXTURE_TEST(one_step_takes_few_pages_of_many)
     virtual_platform_end();
 }
 
-/* Unused space is kept in two cases: most of a small file is unused; or more
- * than 4 MiB of a large file are unused, but less than a quarter of it. */
+/* A file keeps its unused space in two cases:
+ * - The file is small, even if most of it is unused.
+ * - The file is large, and less than a quarter of it is unused, even if this is
+ *   more than 4 MiB. */
 FIXTURE_TEST(little_unused_space_is_kept)
 {
     insert_big(f, 0, 80);

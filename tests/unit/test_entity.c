@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Entities: every Edm type is kept without loss, values are checked strictly,
- * and the service's limits hold. The texts are those that the service was
- * observed to send. */
+ * and the service's limits hold. The JSON texts in this file are texts that the
+ * service was observed to send. */
 #include <math.h>
 #include <string.h>
 
@@ -280,9 +280,9 @@ SCRATCH_TEST(refuses_malformed_values_and_names_the_property)
     assert_non_null(strstr(err.text, "x"));
 }
 
-/* The response of Azurite to a Get of an entity that the JavaScript SDK has
- * read, changed and written back: odata.metadata is then a property of the
- * entity. */
+/* If the JavaScript SDK reads an entity, changes it and writes it back,
+ * odata.metadata becomes a property of the entity. This is Azurite's response
+ * to a Get of such an entity: the name is there twice. */
 SCRATCH_TEST(reads_an_entity_that_an_sdk_wrote_back)
 {
     struct entity entity = scratch_entity(quoted(&scratch,
@@ -574,8 +574,8 @@ SCRATCH_TEST(counts_sizes_as_the_service_does)
     assert_non_null(strstr(err.text, "'s'"));
     set_letters(&entity, "s", 1);
 
-    /* So far 4 bytes, 2 * 2 for the keys and 8 + 2 + 2 + 4 for s. Each of the
-     * next 15 properties adds 8 + 6 + 65536 + 4. */
+    /* The size so far is 4 bytes, 2 * 2 for the keys, and 8 + 2 + 2 + 4 for s.
+     * Each of the next 15 properties adds 8 + 6 + 65536 + 4 bytes. */
     for (int i = 0; i < 15; i++)
         set_letters(&entity, arena_format(&scratch, "n%02d", i).at, 32 * 1024);
     assert_ok(entity_check(&entity, &err));

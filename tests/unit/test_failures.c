@@ -30,7 +30,7 @@ static const struct run_failure failure = {
     .why = "'\xd0\x96' is not a number",
 };
 
-/* Appends `failure` to the file of run r1 of job j in folder, `times` times. */
+/* Appends `failure` `times` times to the file in folder of run r1 of job j. */
 static void add(const char *folder, unsigned times)
 {
     struct failures *failures =

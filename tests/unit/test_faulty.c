@@ -356,9 +356,9 @@ static const struct faulty_share SHARES[] = {
 
 #define ROUNDS 1000
 
-/* Makes ROUNDS requests, which are always the same, to a store with faults of
- * this seed. outcomes gets a letter for the outcome of each request, `met` how
- * often each fault occurred. */
+/* Makes ROUNDS requests to a store whose faults come from this seed. The
+ * requests are the same in each call. Writes one letter for the outcome of each
+ * request into outcomes. Counts in `met` how often each fault occurred. */
 static void play(uint64_t seed, char outcomes[ROUNDS + 1], unsigned met[FAULTS])
 {
     struct scene s;

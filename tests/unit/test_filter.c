@@ -305,7 +305,7 @@ FIXTURE_TEST(quotes_literals_so_that_they_stay_texts)
 }
 
 /* A comparison within `or` or `not` may be false for an entity that matches the
- * filter. */
+ * filter, so the filter does not demand it. */
 FIXTURE_TEST(tells_which_texts_a_filter_demands)
 {
     static const struct {
@@ -366,8 +366,8 @@ static bool may_match(
     return filter_effect(filter, known, 1).matches;
 }
 
-/* The other properties are unknown. So the result is false only if no entity
- * with the known property can match. */
+/* One property is known, and all others are unknown. So the result is false
+ * only if no entity with the known property can match. */
 FIXTURE_TEST(tells_whether_it_may_match_a_known_property)
 {
     struct property five = {
@@ -412,9 +412,10 @@ static void check_effect(struct filter_effect is, struct filter_effect wanted)
     assert_int_equal(is.loses, wanted.loses);
 }
 
-/* Effects of a change on whether an entity matches. Some of them are impossible
- * only because of two known properties together, or because the property was
- * absent before the change. */
+/* Whether a changed entity may match, and whether an entity may match before
+ * the change and not afterwards. Some of these effects are impossible only
+ * because two properties are known together, or because the property was absent
+ * before the change. */
 FIXTURE_TEST(tells_what_a_change_does_to_it)
 {
     struct property five = {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A folder of files of tables, and the progress file of an export of all tables
- * to it. */
+/* A folder of files of tables. An export of all tables to this folder has a
+ * progress file. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -209,8 +209,8 @@ static void write_blogs(const char *text, struct timespec time)
     assert_int_equal(utimensat(AT_FDCWD, BLOGS, times, 0), 0);
 }
 
-/* Blogs is not done if somebody else put the file there, whatever its inode is,
- * or edited it since. */
+/* Blogs is not done if somebody else has put the file there or has edited it
+ * since. The inode of the file does not matter. */
 FIXTURE_TEST(a_file_of_somebody_else_is_not_done)
 {
     struct stat is;
@@ -287,8 +287,9 @@ FIXTURE_TEST(progress_of_another_store_is_refused)
 
 #define WITHOUT_ID FOLDER "/export-@main.progress"
 
-/* The next complete export of the same store removes the progress file, whether
- * it has an id or not. An export of another store does not. */
+/* An export without an id leaves its progress file. The next complete export of
+ * the same store, with or without an id, removes this file. An export of
+ * another store leaves it. */
 FIXTURE_TEST(an_export_without_an_id_leaves_its_progress)
 {
     for (int i = 0; i < 2; i++) {

@@ -64,7 +64,8 @@ static int tear_down(void **state)
 
 #define FIXTURE_TEST(name) TEST_IN(name, setup, tear_down)
 
-/* Sets the environment variable `name` to http://127.0.0.1:PORT and path. */
+/* Sets the environment variable `name` to the address of the script's server,
+ * followed by path. */
 static void set_address(
     const char *name, const struct http_script *script, const char *path)
 {
@@ -464,7 +465,7 @@ FIXTURE_TEST(without_a_token_nothing_is_sent)
     bench_end(0);
 }
 
-/* A proxy quotes the request in its message. */
+/* A proxy may quote the request in its error message. */
 FIXTURE_TEST(a_message_that_quotes_the_token_does_not_show_it)
 {
     static const char *const answers[] = {

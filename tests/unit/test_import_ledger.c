@@ -17,8 +17,7 @@ static struct import_ledger next;
 static struct transfer lent_to_dying, lent_to_next;
 static struct import_position position; /* where the import continues */
 static struct faulty faulty;            /* a store of the next process */
-static unsigned late_writes; /* writes of the process that ends, which are still
-                                in flight */
+static unsigned late_writes; /* of the dying process, still in flight */
 
 static int set_up(void **state)
 {

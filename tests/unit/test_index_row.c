@@ -13,8 +13,8 @@ static const struct store MAIN = {
 static const struct store OTHER = {
     .name = "main", .capabilities = {.kind = "embedded", .identity = "b2"}};
 
-/* Returns a copy of entity P/R of Blogs, with a TablewardSource that says that
- * the copy is stored as (store, table, pk, rk). */
+/* Returns a copy of entity P/R of Blogs. Its TablewardSource says that the copy
+ * was written to this table of `store`, with the keys pk and rk. */
 static struct entity copy_at(struct arena *arena, const struct store *store,
     const char *table, const char *pk, const char *rk)
 {
@@ -40,7 +40,8 @@ SCRATCH_TEST(a_copy_in_the_table_of_its_source_is_an_index_row)
     static const struct {
         const char *name;
         const struct store *at;
-        const char *at_table, *of_table; /* where it was written; where it is */
+        /* at_table: where the row was written; of_table: where it is now. */
+        const char *at_table, *of_table;
         const char *partition_key, *row_key;
         bool is;
     } cases[] = {

@@ -154,8 +154,8 @@ static void expect_other_hash(const char *one, const char *other)
     assert_string_not_equal(hash_of(one), hash_of(other));
 }
 
-/* Otherwise a run would continue with another selection after the variable has
- * changed. */
+/* The values of variables are a part of the definition. If they were not, a run
+ * would continue with another selection after a variable has changed. */
 TEST(a_variable_that_changes_is_another_definition)
 {
 #define OF_MONTH(month)                                                        \
@@ -187,7 +187,8 @@ TEST(a_definition_that_says_something_else_has_another_hash)
         expect_other_hash("purge:\n  settle: 5s\n" REST, OTHERS[i]);
 }
 
-/* Limits, folders and the end of a run do not decide what the run changes. */
+/* A run continues if limits or folders of its job have changed, because they do
+ * not decide what the run changes. */
 TEST(a_run_is_not_bound_to_limits_and_files)
 {
     static const char *const SAME[] = {
@@ -212,7 +213,8 @@ TEST(a_run_is_not_bound_to_limits_and_files)
     "  children: [" children "]\n"
 #define BEFORE CASCADE(PARENT, BLOGS ", children: [" POSTS "}]}")
 
-/* Does the job of `text` still have all parts that the job of BEFORE has? */
+/* Returns whether the job of `text` still has all parts that the job of BEFORE
+ * has. */
 static bool has_parts_of_before(const char *text)
 {
     struct loading l = {.names = {NULL}}, now = {.names = {NULL}};
@@ -235,7 +237,8 @@ static bool has_parts_of_before(const char *text)
     return all;
 }
 
-/* A run that began with BEFORE then starts over by itself. */
+/* If rules were only added, a run that began under the definition BEFORE starts
+ * over by itself. */
 TEST(rules_that_are_added_leave_the_other_parts)
 {
     static const char *const ADDED[] = {
@@ -256,7 +259,8 @@ TEST(rules_that_are_added_leave_the_other_parts)
         assert_true(has_parts_of_before(ADDED[i]));
 }
 
-/* A run that began with BEFORE is then held. */
+/* After any other change, a run that began under the definition BEFORE is held.
+ */
 TEST(any_other_change_changes_a_part)
 {
     static const char *const CHANGED[] = {

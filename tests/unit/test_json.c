@@ -130,9 +130,10 @@ FIXTURE_TEST(whole_numbers_are_read_to_the_last_bit)
 FIXTURE_TEST(surrogates_in_any_order_are_decoded)
 {
     static const struct {
-        const char *text, *alone; /* text: in JSON; alone: decoded, if its
-                                     other half is not beside it */
-        int half; /* 1: the first half of a pair, 2: the second half */
+        /* text: the part as JSON; alone: the part decoded, if its other half
+         * is not beside it. */
+        const char *text, *alone;
+        int half; /* 1: the first half of a pair, 2: the second half; 0: none */
     } parts[] = {
         {"\\ud83d", "\xef\xbf\xbd", 1},
         {"\\ude00", "\xef\xbf\xbd", 2},
@@ -152,7 +153,9 @@ FIXTURE_TEST(surrogates_in_any_order_are_decoded)
 
     for (size_t i = 1; i < count * count * count * count; i++) {
         char text[64] = "\"", expected[64] = "";
-        const char *high = NULL; /* character of the whole pair */
+        /* The character of the pair whose first half was added last; NULL: the
+         * last part is no first half. */
+        const char *high = NULL;
         struct json *json;
 
         for (size_t left = i; left > 0; left /= count) {
@@ -385,7 +388,7 @@ FIXTURE_TEST(only_what_has_escapes_is_copied)
 FIXTURE_TEST(a_string_by_itself_is_decoded_or_refused)
 {
     static const struct {
-        const char *raw, *text; /* NULL: refused */
+        const char *raw, *text; /* text NULL: refused */
     } cases[] = {{"''", ""}, {"'plain'", "plain"},
         {"'\\u20ac\\u00e9'", "\xe2\x82\xac\xc3\xa9"},
         {"'\\'\\\\\\/\\b\\f\\n\\r\\t'", "\"\\/\b\f\n\r\t"}, {"", NULL},
@@ -440,8 +443,9 @@ FIXTURE_TEST(annotations_beyond_a_number_may_not_be_repeated)
     }
 }
 
-/* Adds an object of count members, of which the last one has the name of member
- * `same`, written with an escape; same == count: all names are different. */
+/* Adds an object of count members. The last member has the same name as member
+ * number `same`, but written with an escape. If same == count, all names are
+ * different. */
 static void add_members(struct buf *to, size_t count, size_t same)
 {
     for (size_t i = 0; i < count; i++) {
@@ -688,9 +692,9 @@ FIXTURE_TEST(number_of_values_is_bounded)
     assert_says(&err, "more than 1025 values");
 }
 
-/* Parses a text while the n-th allocation fails, and ends this child process:
- * with 0 if there was no n-th allocation and the result is right, with 1 if the
- * result is wrong. */
+/* Parses a text in this child process, and ends the process. If the n-th
+ * allocation is reached, it fails and the process ends with 75. Otherwise the
+ * process ends with 0 if the result is right, and with 1 if not. */
 static void read_without_memory(unsigned long n)
 {
     struct json *json = NULL;

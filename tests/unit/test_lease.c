@@ -55,7 +55,7 @@ static void done(struct fixture *f)
     virtual_platform_end();
 }
 
-/* Sets up the fixture anew for the next case of a table. */
+/* Sets up the fixture again for the next case of a table. */
 static void begin_anew(struct fixture *f)
 {
     done(f);
@@ -272,8 +272,9 @@ FIXTURE_TEST(a_first_message_of_a_run_at_work_changes_nothing)
     assert_int_equal(read_run(f)->attempt, 1);
 }
 
-/* The known Date is from before a pause, so the lease that is written may be
- * over soon. No request of the kind starts before the next write is stored. */
+/* The last Date that the worker knows is from before a pause, so the lease that
+ * it writes may expire soon. The run's job sends no requests until the next
+ * write of the lease is stored. */
 FIXTURE_TEST(a_run_begun_after_a_pause_starts_nothing_at_once)
 {
     request_for_r2(f, "r2");
@@ -285,8 +286,8 @@ FIXTURE_TEST(a_run_begun_after_a_pause_starts_nothing_at_once)
     assert_true(deadline_is_open(&f->lease.deadline, platform_boot_ms()));
 }
 
-/* After a longer pause the lease is over already, and another worker may have
- * the run. */
+/* The pause is longer than the lease. So the lease is over when it is stored,
+ * and another worker may have the run. */
 FIXTURE_TEST(a_run_begun_after_a_long_pause_is_not_worked)
 {
     request_for_r2(f, "r2");
@@ -387,8 +388,8 @@ FIXTURE_TEST(a_run_that_keeps_changing_is_left_for_later)
     assert_int_equal(f->bench.calls[BENCH_BATCH], 8);
 }
 
-/* The attempt gives up within a third of the lease. Then its slot is free, and
- * a lease that its first write may have stored is not over yet. */
+/* The attempt gives up within a third of the lease, and its slot becomes free.
+ * Its first write may have stored a lease; this lease is not over yet. */
 FIXTURE_TEST(a_ledger_that_stays_busy_is_an_outage)
 {
     static const struct {
@@ -558,8 +559,8 @@ FIXTURE_TEST(the_deadline_is_the_ledgers)
     }
 }
 
-/* 3 s: 1 s for the fraction that Date cuts off, and 2 s by which the clocks of
- * the service's servers differ. */
+/* The 3 s are 1 s for the fraction that Date cuts off, and 2 s by which the
+ * clocks of the service's servers may differ. */
 FIXTURE_TEST(the_lease_is_three_seconds_longer_than_the_deadline)
 {
     int64_t date_ticks, lasts_ms;
@@ -742,8 +743,8 @@ FIXTURE_TEST(what_is_asked_decides_what_an_open_run_becomes)
     }
 }
 
-/* If `finish` comes while the last round ends, the run does not wait a minute
- * for its next round. Any other wait stays as it is. */
+/* If `finish` is requested while a round ends, the run does not wait a minute
+ * for its next round. The wait for anything else is unchanged. */
 FIXTURE_TEST(finish_waits_for_no_round)
 {
     static const struct {
@@ -842,8 +843,8 @@ FIXTURE_TEST(the_wait_for_the_first_attempt_is_no_time_of_the_run)
 }
 
 /* Two owners crashed, the second one before it saw that the run was to be
- * cancelled. Each lease had ended three minutes before the next attempt; this
- * time is idle time. */
+ * cancelled. From the end of each lease to the next attempt, three minutes
+ * passed: these minutes are idle time. */
 FIXTURE_TEST(what_a_crashed_owner_was_asked_is_done)
 {
     struct ledger_run *run;
@@ -930,9 +931,10 @@ static void accept_definition(struct fixture *f)
     store(f, run);
 }
 
-/* This holds for each kind: for example, a delete from another table would
- * delete what was not asked for. After an operator has accepted the definition,
- * a table job begins again with its first round. */
+/* A run of any kind waits for its definition: for example, a delete from
+ * another table would delete what was not asked for. After an operator has
+ * accepted the new definition, a table job begins again with its first round.
+ */
 FIXTURE_TEST(a_run_waits_for_its_definition)
 {
     static const bool table_job[] = {false, true};
@@ -1013,8 +1015,9 @@ static void expect_held(struct fixture *f, const char *why)
     virtual_sleep(400000);
 }
 
-/* This holds for any two kinds: a delete must not do what was requested as a
- * copy. An operator cannot accept a change of the kind. */
+/* A run is never continued as a run of another kind: for example, a delete must
+ * not do what was requested as a copy. An operator cannot accept a change of
+ * the kind. */
 FIXTURE_TEST(a_run_waits_while_its_job_is_of_another_kind)
 {
     const char *name = f->bench.kind.name;
@@ -1344,7 +1347,7 @@ FIXTURE_TEST(a_copy_is_put_whatever_its_requests_meet)
         bool queue_is_there;
         struct bench_fault_range meets[4];
         enum tw_err outcome;
-        unsigned least, most, peeks; /* requests; least and most are puts */
+        unsigned least, most, peeks; /* puts: least to most */
         bool has_receipt;
     } cases[] = {
         {"the queue is missing", false, {{0}}, TW_OK, 2, 2, 0, true},
@@ -1387,8 +1390,9 @@ FIXTURE_TEST(a_copy_is_put_whatever_its_requests_meet)
     }
 }
 
-/* Earlier, the missing poison queue was not created in this case, and the run
- * was retried for ever. */
+/* The text has a character that no message may have. Earlier, if the poison
+ * queue was also missing, it was not created, and the run was retried for ever.
+ */
 FIXTURE_TEST(what_a_queue_cannot_carry_goes_as_base64)
 {
     acquire(f);
@@ -1396,9 +1400,10 @@ FIXTURE_TEST(what_a_queue_cannot_carry_goes_as_base64)
     expect_copy(f, "YQF6", true);
 }
 
-/* Puts a message with `text` into the poison queue, and then the poison copy
- * `copied` of the run, which is left out if the message may be this copy.
- * Returns the number of messages in the poison queue. */
+/* Puts a message with `text` into the poison queue. Then calls
+ * lease_put_poison_copy() with the text `copied`, which puts nothing if the
+ * message may already be the run's poison copy. Returns the number of messages
+ * that are then in the poison queue. */
 static int64_t copies_beside(
     struct fixture *f, const char *text, const char *copied)
 {
@@ -1422,7 +1427,8 @@ FIXTURE_TEST(a_copy_of_the_run_is_not_put_again)
     } cases[] = {
         {"it is the run's", OF_R1 "}", OF_R1_COPIED, 0},
         {"it is another run's", OF_JOB "\"r2\"}", OF_R1_COPIED, 1},
-        /* That message was refused and does not belong to the run. */
+        /* A message with other arguments was refused and does not belong to the
+         * run. */
         {"it has other arguments",
             OF_JOB "\"r1\",\"args\":{\"channel\":\"Arts\"}}", OF_R1_COPIED, 1},
         /* A body that is only an argument names no run, so equal bodies count

@@ -102,10 +102,11 @@ static void renew_until(struct lease_clock *clock, int64_t until_ms)
     lease_clock_renew(clock, &mark, until_ms / 1000 * TICKS_PER_S);
 }
 
-/* This holds however wrong the clock of a store is. The test simulates 3 days
- * with servers whose clocks differ by 2 s, responses that take up to a second,
- * and an oscillator that is fast by 500 in a million. The ledger's clock is
- * wrong by the same amount as the store's, in the other direction. */
+/* A clock that runs steadily raises no doubt, however wrong it is. The test
+ * simulates 3 days with servers whose clocks differ by 2 s, responses that take
+ * up to a second, and an oscillator that is fast by 500 in a million. The
+ * ledger's clock is wrong by the same amount as the store's, in the other
+ * direction. */
 CLOCK_TEST(a_clock_that_runs_steadily_raises_no_doubt)
 {
     static const int64_t WRONG_MS[] = {
@@ -130,10 +131,11 @@ CLOCK_TEST(a_clock_that_runs_steadily_raises_no_doubt)
     }
 }
 
-/* A renewal is stored at 10 s, then the machine is paused, and the ledger no
- * longer responds. Either another store shows the pause, or the pause is short:
- * shorter than the time of a request, which the deadline keeps free, and the 3
- * s by which each lease is longer than the deadline. */
+/* A renewal is stored at 10 s. Then the machine is paused, and the ledger no
+ * longer responds. Either another store shows the pause, or the pause is short.
+ * A short pause is shorter than these two times together: the time of a
+ * request, which the deadline keeps free, and 3 s, by which the lease is longer
+ * than the deadline. */
 CLOCK_TEST(no_pause_moves_a_request_behind_a_long_lease)
 {
     static const int64_t TIMEOUTS_MS[] = {
@@ -155,8 +157,8 @@ CLOCK_TEST(no_pause_moves_a_request_behind_a_long_lease)
             respond(clock, &others[0], BOOT_MS + 10500, 10500, 10501);
             respond(
                 clock, &others[0], BOOT_MS + 11000 + pause_ms, 11000, 11001);
-            /* The last time at which a request may start. In truth it is later
-             * by pause_ms. */
+            /* The last time at which a request may start, by the worker's
+             * clock. The true time is later by pause_ms. */
             last_ms = 10000 + TIMEOUTS_MS[i] - deadline.request_ms;
             if (deadline_is_open(&deadline, last_ms))
                 assert_true(BOOT_MS + last_ms + pause_ms <= until_ms);
@@ -165,9 +167,9 @@ CLOCK_TEST(no_pause_moves_a_request_behind_a_long_lease)
         }
 }
 
-/* After a few responses of each server, any store shows any pause that is
- * longer than the difference between the servers' clocks, a second and the time
- * of a response together. */
+/* After a few responses of each server, any store shows any pause that is long
+ * enough: longer than the sum of a second, the time of a response, and the
+ * difference between the servers' clocks. */
 CLOCK_TEST(any_store_shows_a_pause)
 {
     for (unsigned i = 0; i < LEASE_CLOCK_STORES - 1; i++) {

@@ -155,8 +155,8 @@ BENCH_TEST(an_unknown_outcome_is_resolved_by_reading)
     }
 }
 
-/* Otherwise the worker would take the Operation of an earlier change for the
- * Operation of this change. */
+/* A change that sent nothing has no Operation. If the Operation of an earlier
+ * change were left, the worker would take it for that of this change. */
 BENCH_TEST(a_change_that_sent_nothing_names_no_operation)
 {
     struct request request = request_of(bench, LEDGER_RUNNING, 1);
@@ -251,8 +251,8 @@ static void reopen(struct workbench *bench)
     assert_ok(ledger_reopen(bench->wrapped.inner, &exchange, slice_of(JOB)));
 }
 
-/* Returns whether the run with the id of `run` and this time of its request
- * closed its job when it ended. */
+/* Returns whether a run closed its job when it ended. The run has the id of
+ * `run`, and was requested at requested_ticks. */
 static bool has_closed(struct workbench *bench, const struct ledger_run *run,
     int64_t requested_ticks)
 {

@@ -238,8 +238,8 @@ FIXTURE_TEST(a_copy_of_an_embedded_file_is_refused_beside_it)
         (void)unlink(files[i]);
 }
 
-/* The takeover of a move opens a store in this way, while runs read the list of
- * open stores. */
+/* A move that takes over the intent of another move may open a store that no
+ * job uses. Meanwhile runs read the list of open stores. */
 FIXTURE_TEST(a_store_that_no_job_uses_is_opened_when_it_is_asked_for)
 {
     struct store *first = NULL, *again = NULL;

@@ -256,7 +256,8 @@ FIXTURE_TEST(a_process_without_runs_keeps_its_lock)
     lock_file_close(other);
 }
 
-/* Another process that tries the lock at the same time is not its owner. */
+/* Another process that searches at the same time has a lock on the file for a
+ * moment. It must not be taken for the owner. */
 FIXTURE_TEST(two_that_search_at_once_both_find_the_dead)
 {
     struct child child = start_child(false);
@@ -281,8 +282,8 @@ FIXTURE_TEST(without_its_file_nobody_is_dead)
     assert_false(is_dead(files, owner));
 }
 
-/* The other file has the same name, as in a copy of the folder, and its lock is
- * free. */
+/* Another file has the name of the owner's file, as in a copy of the folder.
+ * Nobody has the lock of that file. */
 FIXTURE_TEST(another_file_of_that_name_says_nothing)
 {
     struct lock_file *other = lock_file_open(FOLDER, KEEP_MS);
@@ -293,7 +294,8 @@ FIXTURE_TEST(another_file_of_that_name_says_nothing)
     (void)close(make_file(path_of(owner)));
     assert_false(is_dead(files, owner));
     assert_int_equal(look(files), 0);
-    assert_false(is_dead(files, owner)); /* only the other owner is dead */
+    /* Only the Owner of the new file is dead now. */
+    assert_false(is_dead(files, owner));
     lock_file_close(other);
 }
 
@@ -318,7 +320,7 @@ FIXTURE_TEST(a_symbolic_link_is_not_followed)
     assert_int_equal(unlink("elsewhere"), 0);
 }
 
-/* Opening the FIFO must not block either. */
+/* Opening the FIFO must not block. */
 FIXTURE_TEST(a_fifo_is_no_lock_file)
 {
     assert_int_equal(
@@ -561,8 +563,9 @@ FIXTURE_TEST(forgotten_runs_are_not_found)
     assert_string_equal(last_found, "job/b");
 }
 
-/* The place of a note is used again for the same run, or when its lease is
- * over. So the file does not grow for ever. */
+/* A place in the file is used again for the same run. It is used again for
+ * another run if the lease of the former run is over. So the file does not grow
+ * for ever. */
 FIXTURE_TEST(places_are_used_again)
 {
     struct slice job = slice_of("job");

@@ -192,7 +192,7 @@ VIRTUAL_BENCH_TEST(two_runs_never_have_one_table)
     assert_int_equal(rows(bench, "lock!"), 2);
     expect_taken(bench, &a); /* it has its locks */
     expect_blocked(bench, &b, "run a/1 has table POSTS and is running");
-    expect_taken(bench, &c); /* a only reads OnlyRead */
+    expect_taken(bench, &c); /* run a/1 only reads OnlyRead */
     end(bench, &a);
     expect_taken(bench, &b);
     assert_int_equal(rows(bench, "want!"), 0);
@@ -209,11 +209,11 @@ VIRTUAL_BENCH_TEST(who_waits_holds_nothing)
     expect_blocked(bench, &b, "");
     assert_int_equal(rows(bench, "lock!"), 1);
     assert_int_equal(rows(bench, "want!"), 2);
-    expect_taken(bench, &c); /* c is older than b */
+    expect_taken(bench, &c); /* run c/1 is older than run b/1 */
 }
 
-/* Rule L2: otherwise younger runs, one after another, could starve the older
- * run. */
+/* Rule L2. Without this rule, younger runs, one after another, could starve an
+ * older run. */
 VIRTUAL_BENCH_TEST(a_younger_run_waits_for_an_older_one_that_waits)
 {
     c = contender("c", 3, "Posts", NULL);
@@ -247,8 +247,8 @@ VIRTUAL_BENCH_TEST(a_want_of_a_run_that_cannot_come_does_not_count)
 }
 
 /* Paused and waiting runs keep their locks. Ended runs lose their locks even if
- * they did not release them. Then taken_over is set, because late requests of
- * the ended run may still arrive (A4). */
+ * they did not release them. For a run that takes over such a lock, taken_over
+ * is set, because late requests of the ended run may still arrive (A4). */
 PAIR_TEST(only_the_end_of_a_run_frees_its_locks)
 {
     static const struct {
@@ -284,8 +284,8 @@ VIRTUAL_BENCH_TEST(the_lock_of_a_pruned_run_is_free)
     assert_true(taken_over);
 }
 
-/* taken_over is also set for later attempts of the run that took the lock over
- * (A4). */
+/* For 30 s, taken_over is also set for later attempts of the run that took the
+ * lock over (A4). */
 PAIR_TEST(late_requests_are_told_for_30_s_after_a_take_over)
 {
     stand(bench, &a, LEDGER_FAILED);
@@ -328,7 +328,7 @@ VIRTUAL_BENCH_TEST(two_runs_exchange_their_tables)
     expect_taken(bench, &a_posts);
 }
 
-/* Otherwise each later run would read the ended run again. */
+/* If the wants were left, each later run would read the ended run again. */
 VIRTUAL_BENCH_TEST(a_run_that_ends_before_its_turn_leaves_no_wants)
 {
     a = enter(bench, "a", 1, "Blogs", NULL);
@@ -760,7 +760,7 @@ static void close_tables(struct workbench *bench, struct contender *own)
     assert_ok(locks_close(&request, &last_err));
 }
 
-/* Writes the row that the end of a run leaves in its job's partition after
+/* Writes the row that a run leaves in its job's partition when it ends by
  * `finish`. The row stays when the job is opened again. */
 static void finish_run(struct workbench *bench, const struct contender *own)
 {
@@ -920,9 +920,9 @@ PAIR_TEST(tables_are_closed_at_each_host_of_the_account)
     expect_taken(bench, &b);
 }
 
-/* a/1 has the lock of a former version, for the host only. An older run waits
- * for it, and also wants the account's lock. a/1 still takes the account's
- * lock. */
+/* Run a/1 has a lock of a former version: for the host only. The older run b/1
+ * waits for this lock, and also wants the account's lock. Run a/1 takes the
+ * account's lock nevertheless. */
 VIRTUAL_BENCH_TEST(a_run_that_has_a_lock_gives_way_to_no_older_one)
 {
     a = enter(bench, "a", 5, "Blogs", NULL);

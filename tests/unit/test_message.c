@@ -347,8 +347,8 @@ MESSAGE_TEST(a_traceparent_that_is_none_is_passed_over)
     }
 }
 
-/* The message of a run that was begun while the configuration still had the
- * job. */
+/* The message belongs to a run that was begun while the configuration still had
+ * the job. */
 MESSAGE_TEST(a_wake_up_of_a_removed_job_is_known_by_its_arguments)
 {
     static const char wake_up[] =
@@ -364,9 +364,9 @@ MESSAGE_TEST(a_wake_up_of_a_removed_job_is_known_by_its_arguments)
     assert_int_equal(request.unknown_job.len, 0);
 }
 
-/* When the message was put, the queue was bound to no job or to job `sweep`. If
- * the ledger does not have that run, the message is a channel whose name is the
- * whole body. */
+/* A bound queue may still hold a message that was put when the queue was bound
+ * to no job or to job `sweep`. If the ledger does not have run r1 of `sweep`,
+ * the whole body is taken as the name of a channel. */
 MESSAGE_TEST(a_bound_queue_may_hold_the_wake_up_of_another_job)
 {
     static const char *const bodies[] = {
@@ -417,8 +417,8 @@ static void expect_retold(
 #define FIVE (TICKS_1970 + 5 * TICKS_PER_S)
 #define AT_FIVE ",'at':'1970-01-01T00:00:05.0000000Z'}"
 
-/* A body without `id` and `at` gets both. Otherwise the new message would begin
- * another run, with a later time of request. */
+/* If the body has no `id` and no `at`, both are added: without them the new
+ * message would begin another run, with a later time of request. */
 MESSAGE_TEST(what_is_retold_is_the_same_request)
 {
     expect_retold(" {'job': 'x','args': {'a': [1]}}\n", "m1", FIVE,

@@ -340,7 +340,7 @@ VIRTUAL_BENCH_TEST(a_slow_or_dead_store_holds_up_no_scrape)
     stop();
 }
 
-/* A run waits longer for a response than the sampler. So time-outs of the
+/* The sampler gives up a request earlier than a run does. So time-outs of the
  * sampler must not open the circuit breaker, which would stop the runs. No
  * consumer runs here, because its own requests would count. */
 VIRTUAL_BENCH_TEST(time_outs_of_samples_open_no_breaker)

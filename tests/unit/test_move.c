@@ -396,7 +396,8 @@ SOURCE_TEST(one_account_under_two_hosts_loses_nothing)
     check_no_intent();
 }
 
-/* Each source would be moved onto the keys of another source. */
+/* The last run would move each source onto the keys of an entity that the first
+ * run has moved. */
 FIXTURE_TEST(keys_that_are_used_again_are_not_overwritten)
 {
     scene_put("Blogs", "cur", "1", "\"N\":1");
@@ -414,8 +415,8 @@ FIXTURE_TEST(keys_that_are_used_again_are_not_overwritten)
     scene_check_reported("Blogs cur/2: ");
 }
 
-/* A first job copied the table. Then one source was deleted, one got another
- * key, and one copy was edited. */
+/* A copy job has copied the table. Then a source was deleted, and a copy was
+ * edited. A third source has an equal entity at its destination. */
 FIXTURE_TEST(a_move_after_a_copy_leaves_what_it_cannot_decide)
 {
     struct script_event *replaces =
@@ -441,8 +442,8 @@ FIXTURE_TEST(a_move_after_a_copy_leaves_what_it_cannot_decide)
     assert_int_equal(replaces->seen + deletes->seen, 0);
 }
 
-/* Two sources have the same destination key, where an entity exists already. It
- * equals the copy of the first source. */
+/* Two sources have the same destination key. An entity that equals the copy of
+ * the first source already exists there. */
 SOURCE_TEST(two_sources_with_one_key_and_an_equal_entity_there_both_stay)
 {
     scene_put("Blogs", "a", "2", "\"N\":2");
@@ -473,7 +474,7 @@ FIXTURE_TEST(of_two_sources_with_one_key_the_second_stays)
 
     scene_put("Blogs", "a", "2", "\"N\":1");
     for (size_t i = 0; TEST_EACH(i, jobs); i++) {
-        scene_put("Blogs", "a", "1", "\"N\":1"); /* equals the second copy */
+        scene_put("Blogs", "a", "1", "\"N\":1"); /* equal to source a/2 */
         run_leaves(jobs[i], RUN_FAILED, "a/2 ", "p/r ");
         scene_check_reported(SAME_KEY);
         assert_int_equal(h.failed, 1);
@@ -757,9 +758,11 @@ static void put_many(const char *partition_key, unsigned count)
     scene_quietly(hosted_fill(&h, "Blogs", partition_key, count));
 }
 
-/* Besides requests to the ledger, a move needs at most these requests: its
- * pages; 4 for each load; 2 for each started hundred entities of a destination
- * partition; 1 for each started hundred entities of a source partition. */
+/* A move needs no more requests than these, besides those to the ledger:
+ * - its pages;
+ * - 4 for each load;
+ * - 2 for each started hundred entities of a destination partition;
+ * - 1 for each started hundred entities of a source partition. */
 FIXTURE_TEST(a_move_needs_few_requests)
 {
     static struct faulty counter; /* counts no requests to the ledger */

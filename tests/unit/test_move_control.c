@@ -42,7 +42,7 @@ struct scene {
     struct event events[2];
     unsigned request;
     bool asked;       /* the last control_*() left the work to an attempt */
-    bool alive;       /* the run had an owner then */
+    bool alive;       /* `asked`, and the run had an owner */
     int64_t asked_ms; /* time of the last event with an `ask` */
     bool as_command;  /* attempts are made as by the command `run` */
 };
@@ -179,8 +179,8 @@ static void expect_whole(struct scene *scene)
     assert_false(has_intent(scene));
 }
 
-/* Fails unless the attempt ended within 10 s, the time until a renewal reads
- * the request, and moved only complete loads of 50 pairs. */
+/* Fails unless the attempt moved only complete loads of 50 pairs and ended
+ * within 10 s. A renewal reads the request within this time. */
 static void expect_whole_loads(struct scene *scene)
 {
     size_t moved = count(scene, "There");
@@ -293,8 +293,8 @@ SCENE_TEST(a_killed_move_completes_its_load_before_it_is_cancelled)
     expect_cancelled_whole(scene);
 }
 
-/* Makes an attempt that is to be cancelled after its load, and is stopped
- * before the load is complete. */
+/* Makes an attempt whose run is to be cancelled after the load. The attempt is
+ * stopped before the load is complete. */
 static void stop_a_cancelled_load(struct scene *scene)
 {
     scene->events[0] = (struct event){.at = WITHIN_LOAD, .ask = ASK_CANCEL};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Intents and checkpoints of a move that other attempts write meanwhile, that
- * are damaged, that belong to another move, or whose store is no longer
- * configured (rules M1, M3, M7 and M8). */
+/* Intents and checkpoints of moves (rules M1, M3, M7 and M8). Other attempts
+ * write them meanwhile, or they are damaged. An intent belongs to another move,
+ * or its store is no longer configured. */
 #include <stdio.h>
 #include <string.h>
 
@@ -111,8 +111,9 @@ static void take_away(struct entity *entity, const char *name)
     entity->property_count = kept;
 }
 
-/* edit_row: sets the property of row number n to `text`. text NULL: sets it to
- * `number`; if that is NO_NUMBER, removes the property. */
+/* edit_row: sets the property of row number n to `text`. If text is NULL, sets
+ * it to `number`. If text is NULL and number is NO_NUMBER, removes the
+ * property. */
 #define NO_NUMBER INT32_MIN
 static void edit_row(
     size_t n, const char *property, const char *text, int32_t number)
@@ -215,7 +216,7 @@ static void check_damaged(const char *what)
 
 #define DIGEST "00000000000000000000000000000000"
 
-/* The last cases have no such property at all. */
+/* The last cases remove the property. */
 FIXTURE_TEST(an_intent_with_a_property_of_another_kind_is_damaged)
 {
     static const struct {
@@ -427,8 +428,8 @@ FIXTURE_TEST(who_lost_its_intent_deletes_nothing)
     }
 }
 
-/* Loses the requests of the first `last` writes of state `leaving`: they get no
- * response and are not carried out. */
+/* Loses the requests of write 1 to write `last` of the state `leaving`: they
+ * get no response and are not carried out. */
 static struct script_event *leaving_is_lost(unsigned last)
 {
     return script_unsent(
@@ -522,13 +523,12 @@ static const char GONE[] =
 FIXTURE_TEST(an_intent_of_a_store_that_is_gone_is_removed_and_named)
 {
     static const struct {
-        const char *source, *destination; /* properties SourceAccount and
-                                           * DestinationAccount of the
-                                           * intent: an account that is no
-                                           * longer configured; NULL: the
-                                           * account of the store */
-        const char *run; /* property Run of the intent: the id of a run that
-                          * is not open; NULL: the id of the run under test */
+        /* SourceAccount and DestinationAccount of the intent: an account that
+         * is no longer configured; NULL: the account of the store. */
+        const char *source, *destination;
+        /* Run of the intent: the id of a run that is not open; NULL: the id of
+         * the run under test. */
+        const char *run;
     } cases[] = {{"another", NULL, NULL}, {NULL, "another", NULL},
         {"another", "another", "an-earlier-run"}};
 
@@ -558,8 +558,8 @@ FIXTURE_TEST(an_intent_of_another_open_run_stays_without_its_stores)
     edit_intent("DestinationAccount", "another");
     edit_intent("Run", "a-held-run");
     scene_remove("OldBlogs", "a", "1");
-    scene_remove("Blogs", "a", "1"); /* else the load of the run under test
-                                      * has the same RowKey */
+    scene_remove("Blogs", "a", "1"); /* otherwise the run under test would store
+                                        an intent with the same RowKey */
     h.other_open = true;
     attempt_leaves("all", RUN_SUCCEEDED, 1);
     h.other_open = false;
@@ -703,7 +703,7 @@ FIXTURE_TEST(an_intent_waits_for_a_store_that_cannot_be_opened)
 }
 
 /* Rule M7: an intent of another job is taken over if it is of the same tables.
- * The tables are the same if the account is, under any host name. */
+ * A table of the same account is the same table under any host name. */
 FIXTURE_TEST(an_intent_under_another_host_of_the_account_is_taken_over)
 {
     static const struct {
@@ -744,8 +744,8 @@ FIXTURE_TEST(an_intent_of_a_former_endpoint_of_the_account_stays)
 }
 
 /* A file and a copy of the file have the same identity. The name in the intent
- * decides which store is meant. If no store has this name, it is not
- * decided. */
+ * decides which store is meant. If no store has this name, the attempt fails.
+ */
 FIXTURE_TEST(of_two_stores_with_one_identity_the_named_one_is_meant)
 {
     struct interposed twin;
@@ -810,8 +810,8 @@ FIXTURE_TEST(a_store_without_order_is_read_from_its_beginning)
 
 /* ---- loads ---- */
 
-/* The embedded store orders keys beyond U+FFFF by bytes, Azure by UTF-16
- * units. */
+/* The order of keys is that of their UTF-16 units: keys beyond U+FFFF come
+ * before U+FF5E, although their code points are greater. */
 FIXTURE_TEST(keys_beyond_the_basic_plane_are_moved)
 {
     scene_put("Blogs", "a", "x", "\"N\":1");

@@ -273,8 +273,8 @@ CHANGED_TEST(what_an_unknown_delete_met_and_cannot_be_read_is_an_outage)
     ends("all", RUN_OUTAGE, "{\"N\":9}", "{\"N\":9}");
 }
 
-/* A client may have written the source again after the delete: if its copy were
- * deleted, the older value would be lost. */
+/* The delete may have been carried out before a client wrote the source again.
+ * Then only the copy has the deleted value, so the copy stays. */
 CHANGED_TEST(
     a_source_that_is_written_beside_an_unknown_delete_stays_with_its_copy)
 {
@@ -301,8 +301,8 @@ CHANGED_TEST(a_source_that_goes_before_it_is_read_takes_its_copy)
     ends("all", RUN_SUCCEEDED, "none", "none");
 }
 
-/* After five changes during the repair the source is left to the next round;
- * meanwhile it has no copy. */
+/* After five changes during the repair, the repair deletes the copy and leaves
+ * the source to the next round. */
 CHANGED_TEST(a_source_that_is_written_again_and_again_is_moved_in_a_later_round)
 {
     struct script_event *replaced = replace_meets(99, 99, TW_OK, false);
@@ -367,8 +367,9 @@ GONE_TEST(the_delete_of_a_copy_that_is_refused_is_an_outage)
 {
     delete_meets("OldBlogs", 1, 1, TW_REFUSED, true);
     ends("all", RUN_OUTAGE, "none", "{\"N\":1}");
-    /* `leaving` is stored: the pair was confirmed, and the run itself may have
-     * deleted the source. */
+    /* The intent is in state `leaving`: the pair was confirmed, and the run
+     * itself may have deleted the source. So the next attempt keeps the copy.
+     */
     ends("all", RUN_SUCCEEDED, "none", "{\"N\":1}");
 }
 

@@ -135,9 +135,8 @@ CONFIG_TEST(an_unset_variable_is_an_error_only_at_opening)
     assert_null(store);
 }
 
-/* Opens the store of the configuration text `text`, which must have this
- * endpoint and these credentials. `endpoint` NULL: not compared; `acts_as`
- * NULL: none. */
+/* Opens the store that `text` configures. It must have the endpoint `endpoint`
+ * (NULL: not compared) and the credentials `acts_as` (NULL: none). */
 static void expect_open(struct config_text *c, const char *text,
     const char *endpoint, const char *acts_as)
 {

@@ -82,8 +82,8 @@ FIXTURE_TEST(only_those_that_nobody_works_on_are_found)
     assert_int_equal(first_of(f), WALK_FOUND);
 }
 
-/* Ids that no run may have. For ".." the archive would be in the parent
- * folder. */
+/* The ids of these runs are invalid. For ".." the archive would be in the
+ * parent folder. */
 FIXTURE_TEST(a_run_whose_id_is_none_is_left_alone)
 {
     char overlong[130];

@@ -9,7 +9,7 @@ const path = require('path');
 const secrets = require('./secrets');
 const {within} = require('./wait');
 
-const ACCOUNTS = 600; // the suite `crash at every request` uses one a kill
+const ACCOUNTS = 600; // `crash at every request` uses one for each kill
 
 class Azurite {
   // start: starts an Azurite that stores its data in memory; stop() ends it.

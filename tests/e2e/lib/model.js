@@ -76,9 +76,9 @@ class Model {
     return gone;
   }
 
-  // compare: returns the differences [{table, key, what, owner}] between the
-  // model and `read`, the entities of a table: missing, different or
-  // superfluous ones.
+  // compare: compares a table of the model with `read`, the entities that were
+  // read from the table. Returns the differences [{table, key, what, owner}]:
+  // entities that are missing, different or superfluous.
   compare(table, read, owners) {
     const found = new Map(read.map((entity) => [key(entity), entity]));
     const differences = [];
@@ -108,7 +108,7 @@ function differ(table, entities, found) {
 }
 
 // holds: throws unless `found`, the entities that were read from a table, are
-// these entities.
+// equal to `entities`.
 const holds = (table, entities, found, more) =>
     assert.strictEqual(differ(table, entities, found), '', more);
 

@@ -8,9 +8,9 @@ const http = require('http');
 
 const LEDGER = 'TablewardRuns';
 
-// classify: returns {service, kind, table, operations} of a request. kind: of a
-// table request one of page, get, batch, write, tables; of a queue request one
-// of put, take, renew, delete, peek, queue.
+// classify: returns {service, kind, table, operations} of a request. The kind
+// of a table request is page, get, batch, write or tables. The kind of a queue
+// request is put, take, renew, delete, peek or queue.
 function classify(service, method, url, body) {
   const path = url.replace(/^\/[^/]+/, '').split('?')[0];
   if (service === 'queue') return {service, kind: queue_kind(method, url, path)};
@@ -116,7 +116,8 @@ class Proxy {
         this.answered(request);
       });
     } catch (error) {
-      // Half a request of a worker that was killed, or Azurite has ended.
+      // The worker was killed and had sent only a part of the request; or
+      // Azurite has ended.
       incoming.socket.destroy();
     }
   }

@@ -51,8 +51,8 @@ function named(suite, folder = 'failures') {
 }
 
 // counts_cascade: throws unless the ledger counts a parent and the `below`
-// entities under it as deleted. lossy: responses may be lost. Then the parent
-// is perhaps not counted: if the delete of a parent gets no response and the
+// entities under it as deleted. lossy: responses may be lost, so the parent may
+// be missing in the count: if the delete of a parent gets no response and the
 // parent is gone, somebody else may have deleted it.
 function counts_cascade(ledger, below, lossy) {
   const {EntitiesDeleted: deleted} = ledger;

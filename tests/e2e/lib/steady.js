@@ -17,10 +17,11 @@ const WAYS = ['insert', 'insert', 'delete', 'replace', 'replace', 'replace',
 // answered 404, it leaves the entity alone from then on. `allowed`: the
 // statuses (404, 412) that the job may cause.
 class Steady {
-  // make: (number, value) => the entity of the model with this Value; numbers:
-  // those of the stored entities, whose value is 0; first: the number of the
-  // first entity to insert; step: the distance between the numbers of inserted
-  // entities; in_flight: maximum number of writes at a time.
+  // make: (number, value) => the entity of the model with this Value
+  // numbers: the numbers of the stored entities, whose values are 0
+  // first: the number of the first entity to insert
+  // step: the distance between the numbers of inserted entities
+  // in_flight: maximum number of writes at a time
   constructor(client, {
     seed, rate, make, numbers = [], first, step = 1, allowed = [],
     in_flight = IN_FLIGHT,
@@ -46,20 +47,21 @@ class Steady {
     if (this.failures.length > 0) throw this.failures[0];
   }
 
-  // entities: those that exist by the acknowledged writes.
+  // entities: returns the entities that must exist after the acknowledged
+  // writes.
   entities() {
     return [...this.stored].filter(([, {value}]) => value !== undefined)
         .map(([number, {value}]) => this.make(number, value));
   }
 
-  // deleted: those that were deleted by the acknowledged writes, as they were
-  // before.
+  // deleted: returns the entities that acknowledged writes have deleted, each
+  // with its last value.
   deleted() {
     return [...this.stored].filter(([, {value}]) => value === undefined)
         .map(([number, {before}]) => this.make(number, before));
   }
 
-  // per_second: acknowledged writes a second.
+  // per_second: returns the number of acknowledged writes per second.
   per_second() {
     return this.writes * 1000 / ((this.took_ms || Date.now() - this.began) + 1);
   }
@@ -97,7 +99,8 @@ class Steady {
     this.live.push(number);
   }
 
-  // Changes an entity; true if it still exists by the acknowledged writes.
+  // Changes an entity. Returns true if the entity still exists after the
+  // acknowledged writes.
   async #change(number, way) {
     const known = this.stored.get(number);
     for (;;)
@@ -158,7 +161,7 @@ class Steady {
   }
 }
 
-// of_all: the entities that several writers have stored.
+// of_all: returns the entities that several writers have stored.
 const of_all = (writers) => writers.flatMap((writer) => writer.entities());
 
 module.exports = {Steady, of_all};

@@ -59,7 +59,8 @@ class AzuriteStore {
     };
   }
 
-  // front: returns the store as a front end sees it through the SDKs: this one.
+  // front: returns the store as a front end sees it through the SDKs, which is
+  // this store.
   async front() {
     return this;
   }

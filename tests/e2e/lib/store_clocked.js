@@ -32,9 +32,9 @@ class ClockedStore extends AzuriteStore {
     this.azurite.stop();
   }
 
-  // hurrying: calls `work` and returns its result. Whenever a run meanwhile
-  // waits until a time (ResumesAt), moves the clock past that time, once for
-  // each such time.
+  // hurrying: calls `work` and returns its result. Meanwhile, whenever a run
+  // waits until a time (ResumesAt), moves the clock past this time, once for
+  // each time.
   async hurrying(work) {
     const come = new Set();
     let over = false;

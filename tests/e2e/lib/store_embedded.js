@@ -24,7 +24,8 @@ class EmbeddedStore {
     if (this.azsim) this.azsim.stop();
   }
 
-  // attach: sets the program whose commands it uses, after it was configured.
+  // attach: sets the program whose commands this store uses. Called after the
+  // program was configured.
   attach(program, options) {
     this.program = program;
     this.options = options;

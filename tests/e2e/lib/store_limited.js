@@ -22,7 +22,8 @@ class LimitedStore extends ClockedStore {
     return store;
   }
 
-  // attach: sets the program whose import it uses, after it was configured.
+  // attach: sets the program whose import this store uses. Called after the
+  // program was configured.
   attach(program, options) {
     this.program = program;
     this.options = options;

@@ -31,8 +31,9 @@ class Suite {
     this.scenarios = [];
   }
 
-  // open: writes the configuration and creates the tables, empty. jobs: the map
-  // of the configuration, or a function that makes it for a store.
+  // open: writes the configuration and creates the tables, which are empty.
+  // jobs: the map `jobs:` of the configuration, or a function that returns this
+  // map for a store.
   async open({jobs, worker = {}, tables = [], env = {}}) {
     this.folder = fs.mkdtempSync(path.join(this.bench.work, 'suite-'));
     this.store = await this.Store.open(this.bench.azurite);

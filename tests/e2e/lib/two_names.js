@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A store that has two names, as users may write it.
+// A store that has two names, as users may configure it.
 'use strict';
 
 const assert = require('assert');

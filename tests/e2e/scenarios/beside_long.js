@@ -13,7 +13,7 @@ const {sleep} = require('../lib/wait');
 const SIZE = Number(process.env.E2E_SIZE || 100000);
 const WRITERS = 4, RATE = 50; // writes a second of all writers together
 const TIMES = 2;
-const MARGIN_MS = 6000; // by how much the clocks of a service may differ
+const MARGIN_MS = 6000; // maximum difference of clocks of the service
 
 const pad = (n) => String(n).padStart(7, '0');
 

@@ -103,8 +103,8 @@ async function names(suite) {
   await suite.play();
 }
 
-// Goal: a common prefix does not make an entity a child: when Foot is deleted,
-// Foot_, Foot_ball and Football remain whole, and the other way round.
+// Goal: a common prefix does not make an entity a child: Foot and Foot_ball are
+// deleted, and the other names that begin with Foot or foot remain whole.
 async function prefixes(suite) {
   const all = ['Foot', 'Foot_', 'Foot_ball', 'Foot_ball_1', 'Football', 'foot'];
   const go = ['Foot', 'Foot_ball'];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What an operator does to running jobs: a run of every kind is paused, resumed
-// and given another rate; a key is rotated. Each takes effect within 10 s, and
-// the tables end as without it.
+// and given another rate; a key is rotated. Each of these takes effect within
+// 10 s. The tables end as if the operator had done nothing.
 'use strict';
 
 const assert = require('assert');
@@ -17,10 +17,11 @@ const {list} = require('../lib/model');
 const MANY = 600;
 const FAST = 100000;
 const EFFECT_MS = 10000;
-// Number of concurrent runs of each kind, and their rate (entities a second):
-// the runs of FEW last 40 s; those of TEN, ten of each kind, last 120 s,
-// because pausing all of them takes a minute. With a visibility timeout of 60 s
-// a lease is renewed every 5 s, and its owner then sees the operator's command.
+// Number of concurrent runs of each kind, and their rate (entities a second).
+// The runs of FEW last 40 s. The runs of TEN last 120 s, because pausing all of
+// them takes a minute. With a visibility timeout of 60 s a lease is renewed
+// every 5 s, and the renewal shows the operator's command to the owner of the
+// lease.
 const FEW = {count: 1, rate: 15, worker: {}};
 const TEN = {
   count: 10, rate: 5, worker: {visibility_timeout: '60s', requests: 32},
@@ -149,8 +150,9 @@ async function pause_all(suite, count, runs, worker) {
 const is_faster = (run, before, rate, ms) => run.State === 'succeeded' ||
     done(run) > done(before) + rate * (ms / 1000 + EFFECT_MS / 1000);
 
-// give_rate: sets a new rate; each run must have it in time, except a move that
-// was paused within a load: it waits 30 s until no late insert can arrive (A4).
+// give_rate: sets a new rate; each run must use it in time. This does not hold
+// for a move that was paused within a load: it first waits 30 s, until no late
+// insert can arrive (A4).
 async function give_rate(suite, {count, rate}, runs, worker) {
   const delays = new Delays();
   const before = new Map((await runs_of(suite, runs)).map((r) => [r.Id, r]));

@@ -183,8 +183,8 @@ async function follow(suite) {
   });
 }
 
-// Goal: a copy of a table onto itself, under another name of its store, changes
-// no entity: it would overwrite its sources.
+// Goal: a job that copies a table onto itself, under another name of its store,
+// changes no entity. Its copies would overwrite their sources.
 async function names(suite) {
   await onto_itself(suite, await open(suite, {}), 'copy', 'Posts',
       list(30, (n) => post(n)), ['skip', 'replace']);

@@ -15,7 +15,7 @@ const RATE = 200;
 const BEHIND_MS = 10000;
 const FINISH_MS = 60000;
 const GIVEN_UP_MS = 60000;
-const MARGIN_MS = 6000; // by how much the clocks of a service may differ
+const MARGIN_MS = 6000; // maximum difference of clocks of the service
 
 const pad = (n) => String(n).padStart(7, '0');
 
@@ -37,10 +37,10 @@ const BY_MONTH = {
   to: {table: 'PostsByMonth', partition_key: '{PartitionKey}_{Month:02}'},
 };
 
-// Measures, for the latest acknowledged write, again and again, how long it
-// takes until its copy has the value; and how old CaughtUpTo is. Copies whose
-// source was deleted are only counted: rounds that ask for newer sources do not
-// see that a source is gone.
+// Measures again and again how long it takes until the latest acknowledged
+// write shows in its copy, and how old CaughtUpTo is. A copy whose source was
+// deleted is only counted: a round that reads only newer sources does not see
+// that a source is gone.
 class Lag {
   constructor(suite, writer, id) {
     Object.assign(this, {suite, writer, id,

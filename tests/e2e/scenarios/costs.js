@@ -65,9 +65,11 @@ const SHAPES = [
 ];
 
 // most: returns the maximum number of requests of a move of these items in
-// loads of 1,000: the pages of two rounds, and for each load 4 requests, 2 for
-// each started hundred of a destination partition, and 1 for each started
-// hundred of a source partition.
+// loads of 1,000:
+// - the pages of two rounds;
+// - 4 for each load;
+// - 2 for each started hundred of a destination partition of a load;
+// - 1 for each started hundred of a source partition of a load.
 function most(items, moved) {
   let sum = Math.ceil(items.length / PAGE) + 2;
   for (let at = 0; at < items.length; at += LOAD) {

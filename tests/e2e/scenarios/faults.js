@@ -45,8 +45,8 @@ async function cascade(suite, proxy, name, shares, seed) {
       Object.keys(after).map((what) => [what, after[what] - before[what]]));
 }
 
-// Goal: first each kind of fault, at three requests in ten, then all kinds
-// together, each at one request in twenty.
+// Goal: the tables end as without faults if three requests in ten have a fault
+// of one kind, and if one request in twenty has a fault of each kind.
 async function broken(suite) {
   const seed = seed_of_run();
   await jobs.open_flat(suite,

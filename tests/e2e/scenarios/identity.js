@@ -58,7 +58,7 @@ async function finish(suite, {worker, id}) {
   return {log: worker.log, run};
 }
 
-// cascade: begin and finish, with `during` between them.
+// cascade: calls begin, `during` and finish; returns what finish returns.
 async function cascade(suite, kind, name, during = () => {}) {
   const begun = await begin(suite, kind, name);
   await during();

@@ -14,7 +14,7 @@ const SIZE = Number(process.env.E2E_SIZE || 1000000);
 const CHUNK = 10000;
 const LIMIT_MIB = 24; // about 13 MiB of it are pages of libraries
 const LIMIT_MS = 1200000;
-const MARGIN_MS = 6000; // by how much the clocks of a service may differ
+const MARGIN_MS = 6000; // maximum difference of clocks of the service
 
 // Copies of neighbouring sources go to 40 different partitions.
 const JOBS = {
@@ -67,9 +67,8 @@ async function memory(suite) {
   if (store.azurite) // memory is measured, not speed
     await store.azurite.control({account_limit: 0, partition_limit: 0});
   await seed(suite);
-  // Without this wait, the second round would read the entities that were
-  // imported last again, because they would count as newer than the first
-  // round.
+  // Without this wait, the entities that were imported last would count as
+  // newer than the first round, and the second round would read them again.
   await sleep(MARGIN_MS);
   for (const job of Object.keys(JOBS))
     await suite.judge(`${job}, ${SIZE} entities, in ${LIMIT_MIB} MiB`,

@@ -144,9 +144,10 @@ async function kills(suite) {
     assert.ok(ledger.Attempt > KILLS, `${ledger.Attempt} attempts`);
     assert.ok(readers.every((r) => r.there > 0), 'nobody has seen it move');
   });
-  // Entities that were written while a killed worker was moving them: nothing
-  // shows which of the two values counts, so the move leaves both. A delete of
-  // such an entity may come too late.
+  // If an entity is written while a killed worker moves it, nothing shows which
+  // of the two values counts, so the move leaves both. If a writer deletes an
+  // entity whose copy was already inserted, the delete comes too late, and the
+  // copy stays.
   const twice = new Map();
   let wanted;
   await suite.judge('nothing is lost; what is there twice is named', async () => {
@@ -178,8 +179,8 @@ async function kills(suite) {
   });
 }
 
-// older: returns the expected value of an entity whose delete came too late: it
-// may be an older value than the last.
+// older: returns the expected value of an entity whose delete came too late.
+// The copy may have an older value than the last acknowledged one.
 const older = (found, last) => Math.min(Number(found.text), last);
 
 const with_key = (entity) => [key(entity), entity];

@@ -172,8 +172,8 @@ async function kills(suite) {
         const end = await killed(
             suite, next, ['export', 'Killed', 'cut.jsonl', '--id', 'out']);
         assert.ok(end.kills > 0, 'it was never killed');
-        // If it was killed after its file got its final name, there is nothing
-        // to continue.
+        // The command ends with 64 if it was killed after its file had got its
+        // final name: there is nothing to continue.
         if (end.code === 64) assert.match(end.log, /cut\.jsonl exists: --force/);
         else assert.strictEqual(end.code, 0, end.log);
         same_files(suite, 'whole.jsonl', 'cut.jsonl');
@@ -220,8 +220,8 @@ async function all_tables(suite) {
         const end = await killed(
             suite, next, ['export', '--all', 'cut', '--id', 'out']);
         assert.ok(end.kills > 0, 'it was never killed');
-        // If it was killed after all files had their names and its progress was
-        // removed.
+        // The command ends with 64 if it was killed after all files had their
+        // names and its progress file was removed.
         if (end.code === 64) assert.match(end.log, /exists: --force/);
         else assert.strictEqual(end.code, 0, end.log);
         assert.deepStrictEqual(fs.readdirSync(suite.file('cut')).sort(),

@@ -228,8 +228,8 @@ async function phases(suite) {
     return {partitionKey: PartitionKey, rowKey: RowKey};
   };
   await suite.judge('two releases write', async () => {
-    // The old release: a merge, a replace without the new properties, and one
-    // that keeps the version that it has read.
+    // The old release: a merge, a replace without the new properties, and a
+    // replace that keeps the version that was read.
     await sdk.updateEntity({...at(1), Text: 'merged'}, 'Merge');
     await sdk.updateEntity({...at(2), Text: 'replaced', Views: {
       type: 'Int64', value: '22'}}, 'Replace');

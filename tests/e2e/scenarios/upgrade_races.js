@@ -65,8 +65,9 @@ class Writers {
     return true;
   }
 
-  // replace: replaces a whole entity. A shared one: with the ETag, as an old or
-  // a new release, which know all counters. One of its own: without an ETag.
+  // replace: replaces a whole entity, as an old or a new release does; both
+  // know all counters. A shared entity is replaced with its ETag, an entity of
+  // the writer's own without one.
   async replace(i) {
     const own = this.draw(2) === 0, n = this.of(i, own), at = upgrades.keys(n);
     let counters = this.stored.get(n), etag = '*';
@@ -88,8 +89,8 @@ class Writers {
     return true;
   }
 
-  // insert: inserts an entity of the old version, a new one or one that this
-  // writer has deleted.
+  // insert: inserts an entity of the old version: a new entity, or one that
+  // this writer has deleted before.
   async insert(i) {
     const n = this.of(i, true);
     const back = !this.stored.has(n) ? n : this.next++;
@@ -160,8 +161,8 @@ async function writers(suite, count, seconds) {
         .finally(() => (stopped = true));
     writing.catch(() => {});
     setTimeout(() => (all.over = true), seconds * 1000);
-    // A run ends when the writers rest for a moment. Then another one follows,
-    // until one began after the writers had stopped.
+    // A run ends when the writers rest for a moment, and another run follows.
+    // The last run begins after the writers have stopped.
     for (let last = false; !last;) {
       last = stopped;
       const id = `run-${++runs}`;
