@@ -62,7 +62,8 @@ function suites(words, long) {
         if (long || !suite.long) all.push({...suite, store});
   for (const word of words)
     if (!all.some((s) => full_name(s).includes(word)))
-      die(`no suite's name holds "${word}"${long ? '' : ' (without --long)'}`);
+      die(`no suite's name contains "${word}"` +
+          `${long ? '' : '; long suites are run only with --long'}`);
   return all
       .filter((s) => words.length === 0 ||
           words.some((w) => full_name(s).includes(w)))

@@ -199,7 +199,7 @@ static void check_end(enum run_end end)
     if (!lost && end != WANTED[act] && !(died && is_over(end)))
         fail_msg("%s at %u: %d %s", ACT_NAMES[act], at, (int)end, h.err.text);
     if (!is_over(end) && end != RUN_WAITING && h.err.text[0] == '\0')
-        fail_msg("%s at %u: it does not say why", ACT_NAMES[act], at);
+        fail_msg("%s at %u: the attempt has no error text", ACT_NAMES[act], at);
 }
 
 /* Makes attempts until the run has ended; the run must succeed. Returns how

@@ -239,7 +239,7 @@ static void refuses(const char *members, struct err *err)
 
     if (entity_parse(slice_of(with_keys(members)), true, &scratch, &entity,
             NULL, err) != TW_INVALID)
-        fail_msg("taken: %s", members);
+        fail_msg("not refused: %s", members);
     assert_int_equal(entity.property_count, 77);
 }
 
@@ -273,7 +273,7 @@ SCRATCH_TEST(refuses_malformed_values_and_names_the_property)
     for (size_t i = 0; TEST_EACH(i, cases); i++) {
         refuses(typed(cases[i].type, cases[i].json), &err);
         if (strstr(err.text, "x") == NULL && strstr(err.text, "byte") == NULL)
-            fail_msg("does not say where: %s", err.text);
+            fail_msg("names neither property nor byte: %s", err.text);
         assert_null(strstr(err.text, "9223372036854775808"));
     }
     refuses("'x@odata.type':7,'x':'1'", &err);

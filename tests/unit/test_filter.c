@@ -184,7 +184,7 @@ static void refused_at(const char *text, unsigned column, const char *what)
     size_t offset = 9999;
 
     if (filter_parse(slice_of(text), &arena, &filter, &err) != TW_INVALID)
-        fail_msg("taken: %s", text);
+        fail_msg("not refused: %s", text);
     assert_null(filter);
     snprintf(place, sizeof(place), "column %u:", column);
     if (strstr(err.text, place) == NULL || strstr(err.text, what) == NULL)

@@ -85,7 +85,8 @@ const beside = (kind) => async (suite) => {
         `${writers.reduce((sum, w) => sum + w.refused, 0)} refused once, ` +
         `behind ${with_them.Behind})`);
     assert.ok(per_second > 0.9 * RATE, 'too few writes');
-    assert.ok(seconds(with_them) <= TIMES * seconds(alone), 'too long');
+    assert.ok(seconds(with_them) <= TIMES * seconds(alone),
+        'the run beside writers took too long');
   });
   await suite.judge('no write is lost, and a last run does the rest', async () => {
     const {ledger} = await run(suite, 'beside');

@@ -141,7 +141,8 @@ async function pause_all(suite, count, runs, worker) {
         `${run.Id}: ${done(run)} done`);
   await sleep(2000);
   const now = await runs_of(suite, runs);
-  assert.ok(now.every((run) => run.State === 'paused'), 'a run goes on');
+  assert.ok(now.every((run) => run.State === 'paused'),
+      'a paused run continues');
   assert.ok(await contents(suite, count) === before, 'a paused run writes');
 }
 

@@ -142,7 +142,8 @@ async function kills(suite) {
         `${sum(readers, (r) => r.there)} of them at the destination)`);
     assert.deepStrictEqual(readers.flatMap((r) => r.wrong).slice(0, 5), []);
     assert.ok(ledger.Attempt > KILLS, `${ledger.Attempt} attempts`);
-    assert.ok(readers.every((r) => r.there > 0), 'nobody has seen it move');
+    assert.ok(readers.every((r) => r.there > 0),
+        'a reader has seen no moved entity');
   });
   // If an entity is written while a killed worker moves it, nothing shows which
   // of the two values counts, so the move leaves both. If a writer deletes an
