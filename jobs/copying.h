@@ -40,15 +40,16 @@ struct copying_set {
     enum edm_type edm;
     const struct template *value;    /* template of the value; reads the
                                         source */
-    const struct property *constant; /* the property, if value is a text without
-                                      * {..}; else NULL */
+    const struct property *constant; /* the finished property, if `value` is a
+                                      * text without {..}; else NULL */
 };
 
 /* The map `properties:` of a target. If all members are zero, a copy has all
  * properties of the source, unchanged. */
 struct copying_shape {
-    struct slice *keep, *drop; /* names of source properties; if keep is empty,
-                                * all are kept */
+    struct slice *keep, *drop; /* keep: names of the source properties that a
+                                * copy has (empty: all); drop: names of those
+                                * that it does not have */
     size_t keep_count, drop_count;
     struct copying_rename *renames; /* new names of kept properties */
     size_t rename_count;
@@ -67,13 +68,16 @@ struct copying_target {
 
 /*
  * copying_load_shape: read node, the value of `properties:`, into *ret. If node
- * is NULL, a copy has all properties. If node is a list, it has the names to
- * keep. `reserved` is the name of a property that tableward sets itself; empty:
- * there is none. Returns false if it added a problem. The following are
- * problems: a name that the service forbids, that is a key, or that is
- * reserved; two properties with the same new name; a property in both keep and
- * drop; a rename of a property that is not kept; a constant of `set:` whose
- * value is invalid for its type.
+ * is NULL, a copy has all properties. If node is a list, the list has the names
+ * to keep. `reserved` is the name of a property that tableward sets itself;
+ * empty: there is none. Returns false if it added a problem. These are
+ * problems:
+ *
+ *   - a name that the service forbids, that is a key, or that is reserved
+ *   - two properties with the same new name
+ *   - a property in both `keep` and `drop`
+ *   - a rename of a property that is not kept
+ *   - a constant of `set:` whose value is invalid for its type
  */
 bool copying_load_shape(const struct yaml_node *node, struct slice reserved,
     struct job_loader *loader, struct copying_shape *ret);
@@ -99,8 +103,9 @@ bool copying_load_target(const struct yaml_node *map,
  */
 bool copying_keeps_keys(const struct copying_target *target);
 
-/* copying_same_keys: do the targets a and b give two copies of one source the
- * same keys in the same table? Compares the texts of the key templates. */
+/* copying_same_keys: do a copy for target `a` and a copy for target `b`, both
+ * of one source, have the same keys in the same table? Compares the texts of
+ * the key templates. */
 bool copying_same_keys(
     const struct copying_target *a, const struct copying_target *b);
 
@@ -114,11 +119,13 @@ void copying_add_templates(const struct copying_target *target, struct buf *to);
 
 /*
  * copying_make: make the copy of source, in arena, without the property named
- * `without` (empty: no property is left out). TW_INVALID: a template reads a
- * property that is missing or of the wrong type, or a key is too long or
- * forbidden by the service, or a rename collides with an existing property. err
- * says which, without naming the source. TW_TOO_LARGE: the copy is too large
- * for the service.
+ * `without` (empty: no property is left out). err never names the source.
+ *
+ *   TW_INVALID    - A template reads a property that is missing or of the
+ *                   wrong type,
+ *                 - a key is too long, or the service forbids it, or
+ *                 - the new name of a property is that of another property.
+ *   TW_TOO_LARGE  The copy is too large for the service.
  */
 TW_MUST_USE enum tw_err copying_make(const struct copying_target *target,
     const struct run_args *args, const struct entity *source,

@@ -160,7 +160,7 @@ static bool has_name(const struct slice *names, size_t count, struct slice name)
     return false;
 }
 
-/* Check a rename. Call when keep and drop are read. */
+/* Check a rename. Call after `keep` and `drop` have been read. */
 static void check_rename(struct shape_loader *in,
     const struct copying_rename *rename, const struct yaml_node *from,
     const struct yaml_node *to)

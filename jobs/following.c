@@ -6,7 +6,8 @@
 
 #include "jobs/job.h"
 
-/* A table that one job writes, and the job that is compared with it. */
+/* A table that one job writes, and another job. Does the other job write the
+ * table too? */
 struct looking {
     const struct job *other;
     size_t store; /* index of the store of `table` */

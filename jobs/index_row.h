@@ -16,13 +16,17 @@
 
 /*
  * is_index_row: is entity, as read from the table `table`, an index row of that
- * table? True if three conditions hold: TablewardSource of entity names one
- * table for the source and the copy, the name of this table is `table`, and the
- * keys of the copy are those of entity. The account in TablewardSource does not
- * matter, because after an import into another account or store TablewardSource
- * still names the former account. A copy of an index row under other keys, or
- * in a table of another name, is an ordinary entity. Fast for an entity without
- * TablewardSource.
+ * table? True if three conditions hold:
+ *
+ *   - TablewardSource of entity names the same table for the source and for
+ *     the copy;
+ *   - this table is `table`;
+ *   - the copy's keys in TablewardSource are the keys of entity.
+ *
+ * The account in TablewardSource does not matter, because after an import into
+ * another account or store TablewardSource still names the former account. A
+ * copy of an index row under other keys, or in a table of another name, is an
+ * ordinary entity. Fast for an entity without TablewardSource.
  */
 bool is_index_row(const struct entity *entity, const char *table);
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A job is a piece of work that the configuration names; its kind is what the
- * job does, such as copy. A kind is a struct kind, defined in a folder of its
- * own (jobs/copy), and one line of the table in jobs.c. jobs/KINDS.md describes
- * how to write a kind. L1 to L4 and M8 below are rules of jobs/GUIDE.md.
+ * A job is a piece of work that the configuration names. Its kind, such as
+ * copy, says what the job does. Each kind is defined by a struct kind in a
+ * folder of its own (jobs/copy), and has one line in the table of jobs.c.
+ * jobs/KINDS.md describes how to write a kind. L1 to L4 and M8 below are rules
+ * of jobs/GUIDE.md.
  */
 #ifndef TW_JOBS_JOB_H
 #define TW_JOBS_JOB_H
@@ -25,8 +26,9 @@ struct jobs;
 struct retry_call;
 struct store;
 
-/* The stores that a job may name. stores[i] is NULL if the program only reads
- * the configuration and makes no requests. */
+/* The stores that a job may name. stores[i] is NULL if no job of the
+ * configuration uses the store, or if the program only reads the configuration
+ * and makes no requests. */
 struct job_stores {
     size_t count;
     const char *const *names;
@@ -34,19 +36,18 @@ struct job_stores {
     size_t by_default; /* index of the default store; equal to count: none */
 
     /*
-     * open: open the store at index, if stores[index] is NULL because no job of
-     * the configuration uses that store. *ret is borrowed like the stores of
-     * stores[], and later calls return the same store. TW_NOT_FOUND: the file
-     * of an embedded store does not exist. The other outcomes are those of
-     * store_open(). Any thread may call. If open is NULL, only the stores in
-     * stores[] can be used.
+     * open: open the store with the index `index`. Call it if a run needs this
+     * store although stores[index] is NULL. *ret is borrowed, and later calls
+     * return the same store. TW_NOT_FOUND: the file of an embedded store does
+     * not exist. The other outcomes are those of store_open(). Any thread may
+     * call. If open is NULL, only the stores in stores[] can be used.
      */
     enum tw_err (*open)(
         void *owner, size_t index, struct store **ret, struct err *err);
     void *owner; /* passed to open() as its first argument */
 };
 
-/* The input of a kind's loader; borrowed. */
+/* The input of the function `load` of a kind; borrowed. */
 struct job_loader {
     const char *job;
     const struct slice *args; /* the arguments that the job declares */
@@ -63,8 +64,8 @@ struct job_loader {
 /* The result of a dry run for one table. */
 struct job_estimate_table {
     const char *table;
-    bool table_scan; /* the selector limits no partitions, so that the whole
-                        table is scanned */
+    bool table_scan; /* the selector does not restrict PartitionKey, so the
+                      * whole table is scanned */
     bool incomplete; /* counting stopped at a limit, so each count is printed
                         with "at least" */
     int64_t entities, batches, pages;
@@ -84,14 +85,14 @@ struct job_estimate {
                             none */
     const char *note;    /* sentence for people, such as "the parent does not
                           * exist"; NULL: none */
-    const char *refused; /* why a run would be refused, although its tables
-                          * exist; NULL: it would not */
+    const char *refused; /* why a run would be refused; NULL: it would be
+                          * accepted. A missing table is no reason here */
 };
 
 enum job_access {
     JOB_READS,
-    JOB_MAKES,  /* like JOB_WRITES, but if the table is missing, the job
-                   creates it or has nothing to do */
+    JOB_MAKES,  /* like JOB_WRITES; but the table may be missing: the job then
+                 * creates it or has nothing to do */
     JOB_WRITES, /* writes to the table, empties it or deletes from it; a job
                  * whose kind has table_job locks it */
 };
@@ -116,8 +117,8 @@ struct job_difference {
 struct job_verification {
     struct arena arena; /* everything lives here; initialised and released by
                          * the caller of verify */
-    struct job_difference *differences; /* all differences looked for, also
-                                         * those with a count of 0 */
+    struct job_difference *differences; /* one entry for each kind of
+                                         * difference, even if its count is 0 */
     size_t count;
     int64_t read;     /* number of entities that were compared */
     const char *note; /* sentence for people; NULL: none */
@@ -143,18 +144,18 @@ struct kind {
     /*
      * open_load (NULL unless ends_load): set *ret to whether an attempt of run
      * `id` of `job` has begun a load that no attempt has completed. Reads the
-     * rows of the kind in the ledger's table. call says how long to retry;
-     * after an outcome other than TW_OK call->exchange has the reason.
+     * rows of the kind in the ledger's table. `call` limits the retries. After
+     * an outcome other than TW_OK, call->exchange has the reason.
      */
     enum tw_err (*open_load)(struct store *ledger, const char *ledger_table,
         struct slice job, struct slice id, struct retry_call *call, bool *ret);
     /*
-     * additions (NULL: none): the key of the list of rules in a job's map and
-     * in each rule. Rules may be added to these lists while a run is open; the
-     * run then starts over under the new definition. After any other change of
-     * the definition, the run waits until an operator accepts the change
-     * (worker/run/bound.h). If the kind has no additions, the run waits after
-     * every change.
+     * additions (NULL: none): name of the configuration key that holds a list
+     * of rules, both in a job's map and in each rule. Rules may be added to
+     * these lists while a run is open. The run then starts over under the new
+     * definition. After any other change of the definition, the run waits until
+     * an operator accepts the change (worker/run/bound.h). If the kind has no
+     * additions, the run waits after every change.
      */
     const char *additions;
     const struct kind_arg *args; /* NULL: none */
@@ -206,11 +207,14 @@ struct kind {
     /*
      * verify (NULL: the kind has none): do the tables match the job now? Reads
      * only. A difference is counted only after a second verification pass has
-     * confirmed it. The value of an argument that was not given has `at` NULL;
-     * accept() was not called for run->args. run->ledger may only be read, and
-     * is NULL if there is no ledger yet. TW_CONFLICT: an argument is needed
-     * that was not given; err names it. As for estimate, the caller initialises
-     * and releases *ret.
+     * confirmed it.
+     *
+     *   run->args    Not checked by accept(). An argument that was not given
+     *                has a value whose `at` is NULL.
+     *   run->ledger  May only be read. NULL: there is no ledger yet.
+     *   *ret         Initialised and released by the caller, as for estimate.
+     *
+     * TW_CONFLICT: verify needs an argument that was not given; err names it.
      */
     enum tw_err (*verify)(const struct job *job,
         const struct job_stores *stores, struct run *run,
@@ -238,9 +242,9 @@ struct kind {
 struct job_arg {
     struct slice name;
     bool allow_empty;
-    const struct kind_arg *implied; /* the argument, if the kind has it for all
-                                       its jobs; NULL: the job declares it, and
-                                       every run must give it */
+    const struct kind_arg *implied; /* the kind's argument, if all jobs of the
+                                     * kind have it; NULL: the job declares this
+                                     * argument, so every run must give it */
 };
 
 struct job {
@@ -250,17 +254,19 @@ struct job {
     const struct job_arg *args; /* arguments that the job declares, then those
                                  * of its kind */
     size_t arg_count;
-    char hash[17];        /* hash of the settings that decide what a run
-                           * changes, in hex; a checkpoint with another hash is
-                           * not used, and a run that began with another hash
-                           * may be held (worker/run/bound.h) */
-    const char *parts;    /* if the kind has additions: hashes of 16 hex digits,
-                           * first that of the job's map without its rules,
-                           * then one for each rule. The hash of a rule covers
-                           * the rule without its child rules, and the maps
-                           * around the rule. If only rules were added since a
-                           * run began, these hashes include all those that
-                           * the run began with. NULL: there are none */
+    char hash[17]; /* hash, in hex, of the settings that decide what a
+                    * run changes. A checkpoint with another hash is not
+                    * used. A run that began with another hash may be
+                    * held (worker/run/bound.h) */
+    /*
+     * A list of hashes of 16 hex digits, if the kind has additions: first the
+     * hash of the job's map without its rules, then one hash for each rule. The
+     * hash of a rule covers the maps around the rule and the rule itself,
+     * without its child rules. So if only rules were added since a run began,
+     * the list has all hashes that it had when the run began. NULL: the kind
+     * has no additions, or the list is too long for the ledger.
+     */
+    const char *parts;
     const char *unset;    /* name of an environment variable that the job needs
                            * and that is not set; NULL: none */
     const char *failures; /* folder of failed entities; NULL: none */

@@ -65,8 +65,8 @@ static bool is_name(struct slice text)
     return true;
 }
 
-/* Can text be used as a name in a template? True for letters, digits and _, if
- * the first character is not a digit. */
+/* Can text be used as a name in a template? It may have letters, digits and _,
+ * and may not begin with a digit. */
 static bool is_arg_name(struct slice text)
 {
     if (text.len == 0 || text.len > JOB_NAME_MAX)
@@ -184,9 +184,9 @@ size_t job_declared_args(const struct job *job)
 /* ---- the definition's hash ---- */
 
 /*
- * Keys of a job that are not part of the hash. They set limits, locations of
- * files, or when a run ends, and do not decide which entities change and into
- * what. Changing them does not invalidate a run's checkpoint.
+ * Keys that are not part of a job's hash. They set limits, the folders of
+ * files, or the end of a run. They do not decide which entities a run changes,
+ * or how. So a checkpoint remains valid if one of these keys changes.
  */
 static const char *const FREE_KEYS[] = {
     "archive",
@@ -226,10 +226,10 @@ static void canonical_map(
     buf_add_char(to, ';');
 }
 
-/* Append a text with the values of the environment variables that it names, not
- * with their names, because a run depends on the values. If a variable is not
- * set, append the text as it is written. Mistakes are reported by the loader of
- * the kind. */
+/* Append a text in which the value of each environment variable replaces its
+ * name, because a run depends on the values. If a variable is not set, append
+ * the text as it is written. Mistakes are reported by the loader of the kind.
+ */
 static void canonical_scalar(const struct yaml_node *node, struct buf *to)
 {
     struct slice text = node->text;
@@ -285,17 +285,17 @@ static void hash_definition(const struct yaml_node *node, char to[17])
     buf_done(&text);
 }
 
-/* Is this a key of a job that decides when a run works, not which entities it
- * changes? Such a key is part of the hash, because a run with a checkpoint must
- * start over if the key changes; but it is in none of the parts, so that the
- * run starts over without an operator's acceptance. */
+/* Does this key of a job decide when a run works, and not which entities it
+ * changes? If such a key changes, a run with a checkpoint must start over, so
+ * the key is part of the job's hash. The run needs no operator's acceptance for
+ * this, so the key is not part of any hash in `parts` of struct job. */
 static bool is_key_of_time(const struct yaml_node *key)
 {
     return slice_is(key->text, "settle");
 }
 
-/* Hash a map without its list of rules, together with `above`, the hash of the
- * map around it. */
+/* Hash a map without its list of rules. The hash also covers `above`, the hash
+ * of the map that contains this map. */
 static void hash_part(const struct yaml_node *node, bool top, const char *list,
     const char *above, char to[17])
 {
@@ -362,9 +362,9 @@ const struct kind *jobs_kind(struct slice name)
     return NULL;
 }
 
-/* Find the kind of a job. A former name is reported as a problem; the job is
- * then checked as one of the present kind, so that all mistakes are reported at
- * once. */
+/* Find the kind of a job. A former name is reported as a problem. The job is
+ * then checked as a job of the present kind, so that all mistakes are reported
+ * at once. */
 static const struct kind *load_kind(
     const struct yaml_node *node, struct problems *problems)
 {

@@ -32,8 +32,8 @@ void jobs_load(const struct yaml_node *node, const struct job_stores *stores,
 /* jobs_find: returns the job of that name, or NULL if there is none. */
 const struct job *jobs_find(const struct jobs *jobs, struct slice name);
 
-/* jobs_nearest: returns the name of a job that is most similar to `name`, or
- * NULL. */
+/* jobs_nearest: returns the name of the job that is most similar to `name`.
+ * NULL: no name is similar. */
 const char *jobs_nearest(const struct jobs *jobs, struct slice name);
 
 /* jobs_kinds: returns the static list of all kinds, with *ret_count entries. */

@@ -22,9 +22,9 @@ static bool load_default_store(
     return false;
 }
 
-/* Find the store with the name `name`. An empty name is refused, and does not
- * mean the default store: it may be that of an environment variable which is
- * empty by mistake. */
+/* Find the store with the name `name`. If the job has no `store:`, name.at is
+ * NULL, and the store is the default one. An empty name is refused instead,
+ * because an environment variable that is empty by mistake may be the cause. */
 static bool load_store(struct slice name, struct mark mark,
     const struct job_loader *loader, size_t *ret)
 {

@@ -19,10 +19,10 @@ struct table_ref {
 };
 
 /*
- * table_ref_load: find the table that map names. store and table are the texts
- * of the keys `store` and `table` of map. If map has no key `store`, store.at
- * is NULL, and the table is that of the default store. False: a problem was
- * added at the line of the wrong key.
+ * table_ref_load: find the table that `map` names. The parameters `store` and
+ * `table` are the values of these two keys in `map`. If the key `store` is
+ * absent, store.at is NULL, and the table is in the default store. False: a
+ * problem was added at the line of the wrong key.
  */
 bool table_ref_load(const struct yaml_node *map, struct slice store,
     struct slice table, const struct job_loader *loader, struct table_ref *ret);

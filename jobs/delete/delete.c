@@ -285,8 +285,9 @@ static void save_nothing(struct delete_run *d)
     mem_free(text);
 }
 
-/* Save the newest checkpoint before which everything is deleted. The low-water
- * mark is read first, because batch_writer_low_water() may count failures. */
+/* Save the newest checkpoint before which everything is deleted, unless an
+ * entity could not be deleted. batch_writer_low_water() is called before the
+ * failures are counted, because it may add failures. */
 static void save(struct delete_run *d)
 {
     uint64_t low_water = batch_writer_low_water(d->batch_writer);
@@ -371,8 +372,8 @@ static enum tw_err delete_all(struct delete_run *d)
     return outcome;
 }
 
-/* Drop the checkpoint, so that the run begins with the first key again if an
- * operator repairs the cause and retries the run. */
+/* End the run as failed, and drop its checkpoint. If an operator removes the
+ * cause and retries the run, it then begins with the first key again. */
 static enum run_end fails(struct delete_run *d)
 {
     save_nothing(d);

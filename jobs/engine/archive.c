@@ -4,9 +4,10 @@
  * memory; archive_sync() writes them and makes them durable, once for many
  * entities.
  *
- * A line is appended only to a file that ends with a complete line. If a crash
- * leaves an incomplete last line, this line is cut off when the file is opened
- * again; if a full disk causes one, it is cut off at once.
+ * A line is appended only to a file that ends with a complete line. After a
+ * crash, the last line may be incomplete; it is cut off when the file is opened
+ * again. After a failed write (the disk is full), an incomplete line is cut off
+ * at once.
  */
 #include "jobs/engine/archive.h"
 
@@ -30,7 +31,7 @@
 #define FOLDER_MODE 0700
 #define FILE_MODE 0600
 
-/* GATHER_BYTES: lines are gathered in memory until they have this size, then
+/* GATHER_BYTES: when the lines gathered in memory have this size, they are
  * written to the file. LINE_MAX_BYTES: limit of one line; an entity in JSON may
  * have a few MiB. */
 #define GATHER_BYTES (256 * 1024)
@@ -41,8 +42,9 @@
 
 #define EXIT_TAKE_UP_AGAIN 75
 
-/* The file in a run's folder that names the run's RequestedAt, and the number
- * of names that are tried for the folder of a former run. */
+/* REQUESTED_AT: name of the file that holds the run's RequestedAt, in the run's
+ * folder. FORMER_MAX: number of names to try when the folder of a former run is
+ * renamed. */
 #define REQUESTED_AT ".requested-at"
 #define FORMER_MAX 10000
 
@@ -195,9 +197,10 @@ static enum tw_err open_below(
 
 /* ---- the run's own folder ---- */
 
-/* Does the folder have a file with archived lines? True also if the folder
- * cannot be listed. A folder that is renamed without need can still be found;
- * the lines of two runs in one folder could not be told apart. */
+/* Does the folder have a file with archived lines? If the folder cannot be
+ * listed, the answer is true, and the folder is renamed. A needless rename does
+ * little harm. But if the lines of two runs were in one folder, it would be
+ * unknown which line belongs to which run. */
 static bool may_have_lines(int folder)
 {
     int at = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -231,8 +234,9 @@ static enum tw_err read_requested_at(
     return code;
 }
 
-/* Write the file under another name first, and rename it: half of a time could
- * be taken for the time of another run. */
+/* Write the run's RequestedAt to a new file, and rename this file to
+ * REQUESTED_AT. A crash then cannot leave half of a time, which would look like
+ * the RequestedAt of another run. */
 static enum tw_err write_requested_at(
     const struct archive *archive, const char *text, struct err *err)
 {
@@ -284,11 +288,14 @@ static enum tw_err put_former_aside(
 }
 
 /*
- * Open the run's folder below the folder of its job, of_job. The id may have
- * been used before, by a run that has ended and that the ledger has forgotten
- * since (keep_runs). The two runs differ in RequestedAt. A folder without the
- * file REQUESTED_AT was written by an older version of this program. If this is
- * the first attempt of the run, such a folder belongs to a former run.
+ * Open the run's folder below the folder of its job, of_job. If the folder
+ * belongs to a former run with the same id, rename that folder, and create a
+ * new one. (An id may be used again once the ledger has forgotten the former
+ * run: keep_runs.)
+ *
+ * The two runs differ in RequestedAt, which the file REQUESTED_AT holds. A
+ * folder without this file was written by an older version of this program; it
+ * belongs to a former run if this is the first attempt of the present run.
  */
 static enum tw_err open_run_folder(
     struct archive *archive, int of_job, struct err *err)

@@ -34,10 +34,9 @@ struct archive_run {
 /*
  * archive_open: open the archive in folder, an absolute path, which is created
  * if missing. The run's own folder below it (mode 0700) is created when the
- * first entity is added. TW_FULL: the folder cannot be created or written now,
- * but a retry may succeed. TW_FORBIDDEN: the folder cannot be created or
- * written, and a retry cannot help. err has path and reason. *ret is owned by
- * the caller.
+ * first entity is added. The folder cannot be created or written: TW_FULL if a
+ * retry may succeed, TW_FORBIDDEN if it cannot. err has the path and the
+ * reason. *ret is owned by the caller.
  */
 TW_MUST_USE enum tw_err archive_open(const char *folder,
     const struct archive_run *run, struct archive **ret, struct err *err);

@@ -8,10 +8,12 @@
 #include "worker/base/mem.h"
 
 /*
- * Estimated bytes of an operation in a batch. OPERATION_BYTES: boundaries,
- * headers and the URL of the account. KEY_FACTOR: bytes for one byte of a key,
- * which is percent-encoded in the URL (three bytes for one) and repeated in the
- * body. PROPERTY_BYTES: the type of a property.
+ * For the estimated size of an operation in a batch, in bytes:
+ *
+ *   OPERATION_BYTES  the boundaries, the headers and the account's URL
+ *   KEY_FACTOR       for each byte of a key: three bytes in the URL, where
+ *                    the key is percent-encoded, and as many in the body
+ *   PROPERTY_BYTES   the type of a property
  */
 #define OPERATION_BYTES 1024
 #define KEY_FACTOR 6

@@ -59,18 +59,18 @@ struct batch_buffer {
     struct batch batch;
     struct batch_result *result; /* result of the request; lives in arena */
 
-    unsigned singles;  /* number of refusals after which only the refused entity
-                        * was re-read */
-    unsigned rounds;   /* number of responses in a row that completed no
-                        * operation */
-    unsigned unknowns; /* number of unknown outcomes in a row */
-    int64_t not_before_ms;       /* the batch is not sent before this time
-                                  * of platform_boot_ms() */
+    unsigned singles;      /* number of refusals so far that were handled by
+                            * re-reading only the refused entity */
+    unsigned rounds;       /* number of responses in a row that completed no
+                            * operation */
+    unsigned unknowns;     /* number of unknown outcomes in a row */
+    int64_t not_before_ms; /* the batch is not sent before this time
+                            * of platform_boot_ms() */
     struct resolving *resolving; /* the re-read in progress; NULL: none */
     size_t resolving_bytes;      /* estimated memory of the re-read in progress,
                                   * as the batch writer counts it */
-    bool waits_to_resolve; /* the re-read has not begun, because too many others
-                            * are in progress (RESOLVING_MAX) */
+    bool waits_to_resolve; /* the re-read has not begun, because too many other
+                            * re-reads are in progress (RESOLVING_MAX) */
 };
 
 /* batch_buffer_new: returns an empty batch for the table and PartitionKey of

@@ -33,13 +33,14 @@
 #define OPEN_MAX 64
 #define OPEN_MAX_BYTES (4 * 1024 * 1024)
 
-/* Largest age of an open batch, in sequence numbers; an older batch is sealed.
- * Otherwise a batch that never fills would hold back the low-water mark, and
- * callers could not free the memory of later operations. */
+/* An open batch is sealed if more than this number of operations were added
+ * after its first operation. Without this limit, a batch that never fills would
+ * hold back the low-water mark, and callers could not free the memory of later
+ * operations. */
 #define OPEN_MAX_SEQUENCES 4096
 
-/* Limit of the bytes of all batches under way together; a batch that exceeds
- * the limit by itself is sent alone. */
+/* Limit of the bytes of all batches under way together; a batch that is larger
+ * than the limit is sent while no other batch is under way. */
 #define UNDER_WAY_MAX_BYTES (4 * 1024 * 1024)
 
 /* Limit of the distance between the newest sequence number and the low-water
@@ -76,8 +77,8 @@ struct batch_writer {
     unsigned resolving;     /* number of batches of under_way that are being
                              * re-read */
     size_t resolving_bytes; /* memory of the re-reads in progress */
-    uint64_t seen;          /* number of tasks that the request pool has ended
-                               so far, for request_pool_wait_any() */
+    uint64_t seen;          /* what request_pool_wait_any() returned last: the
+                             * number of requests that have ended so far */
 
     uint64_t sequence, low_water;
     unsigned char completed[SEQUENCES_MAX / 8]; /* one bit per sequence number
@@ -335,9 +336,9 @@ static void break_on_answer(
     break_batch_writer(batch_writer, batch_buffer->task.outcome, why.text);
 }
 
-/* Set the time of the next try of a batch whose outcome is unknown, with the
- * backoff of the request pool, because the request pool does not retry a write
- * whose outcome is unknown. */
+/* If the outcome of the batch is unknown, count this, and set the time of the
+ * next try. The request pool never retries a write whose outcome is unknown, so
+ * its backoff is applied here. */
 static void count_unknown(struct batch_buffer *batch_buffer)
 {
     uint64_t random;
@@ -404,8 +405,8 @@ static bool reads_enough(const struct batch_writer *batch_writer)
 }
 
 /* Must the thread wait for the re-read of this batch? True also after several
- * refusals, because other writers change the entities all the time, so the time
- * between read and write must be short. */
+ * refusals. Other writers then change the entities all the time, so the write
+ * must follow the re-read at once. */
 static bool must_resolve(const struct batch_writer *batch_writer,
     const struct batch_buffer *batch_buffer)
 {
@@ -413,9 +414,10 @@ static bool must_resolve(const struct batch_writer *batch_writer,
            batch_buffer->rounds >= ROUNDS_BEFORE_SPLIT;
 }
 
-/* If the re-read has ended, or the thread must wait for it, handle its result.
- * If the batch may not be re-read, drop the batch. Otherwise put the batch back
- * into under_way. Takes ownership of the batch. */
+/* Continue a batch whose re-read was begun. Takes ownership of the batch. If it
+ * may not be re-read, free it. If the re-read has ended, or the thread must
+ * wait for the end, handle the result. In all other cases put the batch back
+ * into under_way. */
 static void continue_resolving(
     struct batch_writer *batch_writer, struct batch_buffer *batch_buffer)
 {

@@ -69,12 +69,12 @@ struct batch_item {
     struct operation operation; /* copied; a delete uses only keys and ETag */
 
     /*
-     * decide: called if the entity's current state is not the one that was
-     * read, or if the outcome is unknown. now is the entity with all its
-     * properties, or NULL if the entity does not exist. decide is not called if
-     * a delete or an insert finds no entity, or if the ETag is unchanged. For
-     * WRITE_SEND, decide fills *ret; its texts live in arena or in now. context
-     * is item->context.
+     * decide: called when the entity was re-read, after a refusal or an unknown
+     * outcome, and is not in the state that the operation expects. `now` is the
+     * entity with all its properties; NULL: it does not exist. For WRITE_SEND,
+     * decide fills *ret, whose texts live in arena or in `now`. context is
+     * item->context. In these cases the batch writer decides itself: a delete
+     * or an insert finds no entity; the ETag is unchanged.
      *
      * A merge or a replace of an entity that does not exist any more is decided
      * with now = NULL: return WRITE_SKIP, WRITE_NO_OP or WRITE_FAIL, or send an
@@ -103,13 +103,14 @@ struct batch_writer *batch_writer_new(struct run *run, unsigned in_flight);
 
 /*
  * batch_writer_add: add an operation to the open batch of its table and
- * partition. A batch is sent when it is full or too many batches are open;
- * batch_writer_seal() and batch_writer_drain() send all other batches. May wait
- * until there is room. Afterwards batch_writer_sequence() is the sequence
- * number of the operation; the first operation has 1. An outcome other than
- * TW_OK is the outcome of a batch that failed for good (the request pool's
- * final outcome, or TW_STOPPED). The batch writer is then broken and takes no
- * more operations; batch_writer_finish() can still be called.
+ * partition. A batch is sent when it is full, or when too many batches are
+ * open. batch_writer_seal() and batch_writer_drain() send the batches that are
+ * still open. batch_writer_add() may wait until other batches are completed.
+ * Afterwards batch_writer_sequence() is the sequence number of the operation;
+ * the first operation has 1. An outcome other than TW_OK is the outcome of a
+ * batch that failed for good (the request pool's final outcome, or TW_STOPPED).
+ * The batch writer is then broken and takes no more operations;
+ * batch_writer_finish() can still be called.
  */
 TW_MUST_USE enum tw_err batch_writer_add(struct batch_writer *batch_writer,
     const struct batch_item *item, struct err *err);

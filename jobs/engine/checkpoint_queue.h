@@ -32,8 +32,8 @@ void checkpoint_queue_add(struct checkpoint_queue *checkpoint_queue,
     uint64_t sequence, char *checkpoint);
 
 /* checkpoint_queue_save: save the last checkpoint whose sequence is at most
- * low_water (as progress of the run), and drop that checkpoint and all before
- * it. */
+ * low_water; the run then counts as advanced. Drop this checkpoint and all
+ * before it. */
 void checkpoint_queue_save(struct checkpoint_queue *checkpoint_queue,
     struct run *run, uint64_t low_water);
 

@@ -42,8 +42,8 @@ struct convert_way {
 const struct convert_way *convert_way(enum edm_type from, enum edm_type to);
 
 /*
- * convert_property: convert from's value to type `to`, under the same name.
- * *ret refers to arena and to from.
+ * convert_property: convert the value of the property `from` to type `to`. *ret
+ * has the name of `from`, and refers to arena and to the texts of `from`.
  *
  *   CONVERT_EXACT       *ret is the result.
  *   CONVERT_LOSSY       *ret is the result, and err says what this value loses:
@@ -56,11 +56,11 @@ enum convert_worth convert_property(const struct property *from,
     struct err *err);
 
 /*
- * convert_text: make a property with the name `name` and the given type from
- * text, which is a value of the configuration or the result of a template.
- * Converts text like the value of an Edm.String, but also refuses a lossy
- * conversion. The name is borrowed, the value lives in arena. TW_INVALID: err
- * says why, without the text.
+ * convert_text: make a property with the name `name` and the type `to`. Its
+ * value is `text`, which comes from the configuration or from a template,
+ * converted like an Edm.String; but a lossy conversion is refused too. The name
+ * is borrowed, the value lives in arena. TW_INVALID: err says why, without the
+ * text.
  */
 TW_MUST_USE enum tw_err convert_text(struct slice name, struct slice text,
     enum edm_type to, struct arena *arena, struct property *ret,

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Finds the differences between two sides (what should be stored, what is
- * stored) in constant memory. Each side is read once, in any order. The digest
- * of each entity is added to a bucket that its keys choose, or subtracted from
- * it. If a bucket is zero in the end, its entities do not differ; only the
- * entities of the other buckets must be read again.
+ * Finds the differences between two sides (the entities that should be stored,
+ * and those that are stored) in constant memory. Each side is read once, in any
+ * order. The keys of an entity choose a bucket. The digest of the entity is
+ * added to this bucket for one side, and subtracted for the other. If a bucket
+ * is zero in the end, its entities do not differ; only the entities of the
+ * other buckets must be read again.
  */
 #ifndef TW_JOBS_ENGINE_DIFFERENCE_H
 #define TW_JOBS_ENGINE_DIFFERENCE_H

@@ -13,8 +13,9 @@
 #include "worker/base/text.h"
 #include "worker/store/canonical.h"
 
-/* Limits of an expression: nested levels, which bound the stack, and nodes. An
- * expression written in one line has far fewer of both. */
+/* MAX_DEPTH: limit of the nested levels of an expression, which bounds the
+ * stack. MAX_NODES: limit of its nodes. An expression written in one line is
+ * far below both limits. */
 #define MAX_DEPTH 64
 #define MAX_NODES 1000
 /* Limit, in bytes, of the text of an expression for messages

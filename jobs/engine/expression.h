@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * An expression between the braces of a template: parsed and checked once, then
- * evaluated for each entity. Precedence as in C, from the lowest: comparisons
- * (at most one, as in a < b), + and -, then * / and %, then a leading -. As in
- * C, division truncates towards zero, and the result of % has the sign of the
- * left operand.
+ * evaluated for each entity. The operators have the precedence of C, from the
+ * lowest:
+ *
+ *   == != < <= > >=  at most one comparison, as in a < b
+ *   + -
+ *   * / %
+ *   -                the sign before an operand
+ *
+ * As in C, division truncates towards zero, and the result of % has the sign of
+ * the left operand.
  */
 #ifndef TW_JOBS_ENGINE_EXPRESSION_H
 #define TW_JOBS_ENGINE_EXPRESSION_H
@@ -32,8 +38,8 @@ struct value {
     enum value_kind kind;
     int64_t integer;   /* the value of VALUE_INTEGER, VALUE_BOOLEAN (0 or 1),
                         * VALUE_DATETIME (ticks) */
-    bool wide;         /* a VALUE_INTEGER computed from an Edm.Int64 or from
-                        * ticks */
+    bool wide;         /* true for a VALUE_INTEGER that was computed from an
+                        * Edm.Int64 or from ticks */
     double real;       /* the value of VALUE_DOUBLE */
     struct slice text; /* the canonical text of VALUE_TEXT and VALUE_DOUBLE */
 };

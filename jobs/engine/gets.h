@@ -36,9 +36,9 @@ struct gets {
 void gets_add(struct gets *gets, struct store *store, const char *table,
     struct slice partition_key, struct slice row_key);
 
-/* gets_read: read all entities and wait. TW_OK also if entities do not exist
- * (get->found is NULL); any other outcome is that of the first read that failed
- * after all retries. */
+/* gets_read: read all entities and wait. TW_OK also if entities do not exist;
+ * their get->found is then NULL. Any other outcome is that of the first get in
+ * the list that failed after all retries. */
 TW_MUST_USE enum tw_err gets_read(
     struct gets *gets, struct pool_client *pool_client, struct err *err);
 

@@ -101,9 +101,9 @@ static size_t choose_bounds(const struct parts_sample *sample,
     return count;
 }
 
-/* Returns the number of comparisons in the filter of the request for a part,
- * without the comparisons of PartitionKeys, which the bounds of the part
- * replace. */
+/* Returns the number of comparisons in the filter of a request for one part.
+ * The comparisons of PartitionKeys are not counted, because the bounds of the
+ * part replace them. */
 static size_t comparisons_of(const struct scan_spec *spec)
 {
     const struct key_range *row = &spec->row_key;

@@ -33,9 +33,14 @@ void parts_sample_clear(struct parts_sample *sample);
 
 struct parts;
 
-/* parts_open: begin to read as scan_open() does. There is one part only if
- * spec->resumed is set, if spec->filter has no room for two more comparisons,
- * or if sample is NULL or too small. sample is used only during this call. */
+/*
+ * parts_open: begin to read as scan_open() does. sample is used only during
+ * this call. In these cases the table is read in a single part:
+ *
+ *   - spec->resumed is set;
+ *   - spec->filter has no room for two more comparisons;
+ *   - sample is NULL or too small.
+ */
 struct parts *parts_open(struct pool_client *pool_client,
     const struct scan_spec *spec, const struct parts_sample *sample);
 

@@ -114,8 +114,8 @@ static void grow(struct table *table)
     }
 }
 
-/* Returns the counts of key, which is added if missing, or NULL if key is
- * missing and the table has max keys already. */
+/* Returns the counts of key. A missing key is added first. NULL: the key is
+ * missing, and the table already has `max` keys. */
 static int64_t *counts_of(struct table *table, struct slice key, size_t max)
 {
     uint64_t hash = hash_of(key);

@@ -16,8 +16,9 @@
 #include "worker/base/slice.h"
 #include "worker/store/entity.h"
 
-/* The largest number of property names, and of versions, in a profile. A table
- * with more property names or versions has no schema that could be reported. */
+/* Limits of a profile: its number of property names, and its number of
+ * versions. A table that exceeds one of them has no schema that could be
+ * reported. */
 #define PROFILE_MAX_PROPERTIES 100000
 #define PROFILE_MAX_VERSIONS 1000
 
@@ -52,9 +53,10 @@ void profile_add_versions(const struct profile *profile, struct buf *to);
  *    "Versions":[{"Version":1,"Entities":1},{"Type":"Edm.Guid","Entities":1},
  *     {"Version":null,"Entities":1}]}
  *
- * Largest is null for an empty table. Versions is present if a version property
- * was given. A version is a number, a text, or null where the property is
- * absent; a version of another type is reported by its type.
+ * Largest is null for an empty table. Versions is present only if profile_new()
+ * was given the name of a version property. A version is a number, a text, or
+ * null where the property is absent; a version of another type is reported by
+ * its type.
  */
 void profile_add_text(const struct profile *profile, struct buf *to);
 void profile_add_json(

@@ -3,15 +3,19 @@
  * Re-reads the entities of a batch that was refused or whose outcome is
  * unknown.
  *
- * The response reports a refused operation by its index, so one get reads the
- * entity that caused the conflict. In three cases the range of the whole batch
- * is read instead: after SINGLES_MAX single gets; if the response reports no
- * operation; and if the refused operation is the first of the batch and an
- * insert. In the last case a crashed attempt may have sent the same batch, so
- * the entities of all its inserts may exist. If the batch has only deletes,
- * only keys and ETags of the range are read at first. A missing entity needs no
- * delete, a delete with an unchanged ETag is sent again, and only changed
- * entities are read whole.
+ * If the response reports the index of the refused operation, one get reads the
+ * entity that caused the conflict. In these cases the range of the whole batch
+ * is read instead:
+ *
+ *   - SINGLES_MAX refusals of this batch were handled by such a get before;
+ *   - no response came, or the response reports no index;
+ *   - the refused operation is the first of the batch, and an insert. A
+ *     crashed attempt may then have sent the same batch, so the entities of
+ *     all its inserts may exist.
+ *
+ * If the batch has only deletes, only keys and ETags of the range are read at
+ * first. A missing entity needs no delete, a delete with an unchanged ETag is
+ * sent again, and only changed entities are read whole.
  *
  * The first request, which resolve_begin() submits, does not block the run. All
  * other requests, which are rare, are made by resolve_end(), after the first
@@ -32,9 +36,9 @@
 /* The number of refusals of one batch that are handled by a single get each. */
 #define SINGLES_MAX 3
 
-/* Maximum number of pages of a range that are read. Entities that are not on
- * these pages are read by gets: the entity of the refused entry or, if the
- * response names no entry, of each entry that was not found. */
+/* Maximum number of pages of a range that are read. After these pages, entities
+ * that were not found are read by gets. If the response names the refused
+ * operation, only the entity of that operation is read. */
 #define RANGE_PAGES_MAX 4
 
 /* Estimated memory of one entity while it is read, in bytes, for the request
@@ -256,8 +260,8 @@ static bool only_deletes(const struct batch_buffer *batch_buffer)
 }
 
 /* Handle the entities of one page of the range. If only keys and ETags were
- * read, a changed entity is marked as CHANGED. Returns how many entries of the
- * batch the page had. */
+ * read, a changed entity is marked as CHANGED. Returns the number of entries
+ * that were found on this page and not before. */
 static size_t meet_page(struct resolving *r, const struct page *page)
 {
     size_t met = 0;
@@ -285,9 +289,9 @@ static size_t meet_page(struct resolving *r, const struct page *page)
 }
 
 /*
- * Read the pages from the least to the greatest RowKey until every entry is
- * found, RANGE_PAGES_MAX at most. *ret_whole becomes true if the range was read
- * to its end, so that entities that were not found do not exist.
+ * Read at most RANGE_PAGES_MAX pages, from the least to the greatest RowKey,
+ * until every entry is found. *ret_whole becomes true if the range was read to
+ * its end, so that entities that were not found do not exist.
  */
 static enum tw_err read_pages(
     struct resolving *r, bool *ret_whole, struct err *err)
@@ -318,9 +322,10 @@ static struct scan *open_range(
         .store = r->batch_buffer->store,
         .table = r->batch_buffer->table,
         .partition_key = key_range_exact(r->batch_buffer->partition_key),
-        /* most + "!" is before nearly all longer keys that begin with most,
-           because only a space and the characters that are forbidden in keys
-           come before '!'. */
+        /* The bound is the greatest RowKey with "!" appended. Nearly all longer
+         * keys that begin with this RowKey are after the bound, because only a
+         * space and the characters that are forbidden in keys come before '!'.
+         */
         .row_key = {.has_from = true,
             .has_below = true,
             .from = least,

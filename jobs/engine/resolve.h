@@ -35,9 +35,9 @@ bool resolve_is_ready(const struct resolving *resolving);
 
 /*
  * resolve_end: wait for the missing responses. On TW_OK each entry has its
- * state, and an operation that the kind sends again carries the ETag just read.
- * Any other outcome: a read failed, or a table to be written does not exist;
- * the states are then invalid.
+ * state, and an operation that must be sent again has the ETag that was just
+ * read. Any other outcome: a read failed, or the table does not exist although
+ * the batch has other operations than deletes. The states are then invalid.
  *
  * If only one operation was refused, its entity is read by one request.
  * Otherwise the entities of the whole batch are read: by a few requests if

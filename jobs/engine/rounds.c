@@ -178,8 +178,8 @@ enum rounds_next rounds_end(
 /* ---- the checkpoint ---- */
 
 /*
- * The names that the fields of type int64_t have in the checkpoint. stage,
- * under_way and full are written separately.
+ * The numbers of struct rounds that the checkpoint has, and their names there.
+ * stage, under_way and full are written separately.
  */
 static const struct {
     const char *name;

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A run of a table job reads its tables in rounds. This file decides which
- * round reads all entities and which only the changed ones, when the run ends,
- * and the value of CaughtUpTo.
+ * A run of a table job reads its tables in rounds. This file decides when a
+ * round reads all entities and when it reads only the changed ones, when the
+ * run ends, and which value CaughtUpTo has. A run has these stages:
  *
  *   first       reads everything
- *   catching up reads what has changed since the previous round began; repeated
- *               until a round takes under a minute, or more than half as long
- *               as the round before
+ *   catching up reads what has changed since the previous round began. The
+ *               stage ends after a round that took less than a minute, or
+ *               more than half as long as the round before
  *   last        reads everything, because a round that asks only for newer
  *               entities does not notice that another program deleted a copy
  *   following   (follow: true) reads what has changed, and everything once an
- *               hour. If this round found differences, the next round begins at
- *               once, else a minute after this round began. An attempt begins
- *               no further round after 5 minutes, because only the next attempt
- *               uses a changed configuration. The last round follows once the
- *               job has no `follow: true`
+ *               hour. If a round found differences, the next round begins at
+ *               once, else a minute after this round began. An attempt that
+ *               has lasted 5 minutes begins no further round, because only
+ *               the next attempt uses a changed configuration. If `follow` is
+ *               removed from the job, the stage `last` comes next
  *   finishing   (`finish`) reads everything; repeated until nothing is behind
  *
- * Where a store cannot be asked for newer entities, every round reads
- * everything. If the first round takes under a minute, the last round follows.
+ * If a store cannot be asked for newer entities, every round reads everything.
+ * If the first round takes less than a minute, the stage `last` comes next.
  *
  * A kind calls rounds_begin(), reads what rounds->full and rounds->since_ticks
  * specify, adds the number of repaired differences to rounds->found, and calls
@@ -88,18 +88,19 @@ enum rounds_next {
 };
 
 /*
- * rounds_begin: begin a new round, or continue the current one. A new round is
- * counted in run->rounds, and reads the clock of store, which has the sources:
- * it requests an entity of `table` that does not exist.
+ * rounds_begin: begin a new round, or continue the current one. For a new
+ * round, increments run->rounds, and reads the clock of `store`, which has the
+ * sources, by a request for an entity of `table` that does not exist.
  */
 TW_MUST_USE enum tw_err rounds_begin(struct rounds *rounds, struct run *run,
     struct store *store, const char *table, struct err *err);
 
 /*
  * rounds_end: end the round. Call when all entities are read and all repairs
- * are stored. behind is the number of entities that were repaired by the round
- * and have changed again since (A2). Sets run->behind to it, and
- * run->caught_up_ticks to the service's clock when the round began, less 5 s.
+ * are stored. `behind` is the number of entities that the round repaired and
+ * that have changed again since (A2). Sets run->behind to this number. Sets
+ * run->caught_up_ticks to the time, less 5 s, that the service's clock showed
+ * when the round began.
  */
 enum rounds_next rounds_end(
     struct rounds *rounds, struct run *run, int64_t behind);

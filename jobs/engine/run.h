@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A run as its kind sees it: its arguments, its state and the functions that
- * the kind may call. Queues, the ledger's rows and leases are hidden from a
- * kind; the host of the run (a worker thread, the run command, a test)
- * implements struct run_callbacks. A5 below is a rule of jobs/GUIDE.md.
+ * A run as the code of its kind sees it: the arguments and the state of the
+ * run, and the functions that the kind may call. Queues, the ledger's rows and
+ * leases are hidden from a kind; the host of the run (a worker thread, the run
+ * command, a test) implements struct run_callbacks. A2, A4, A5 and M8 below are
+ * rules of jobs/GUIDE.md.
  */
 #ifndef TW_JOBS_ENGINE_RUN_H
 #define TW_JOBS_ENGINE_RUN_H
@@ -83,9 +84,14 @@ struct run_failure {
 };
 
 struct run_callbacks {
-    /* stopping: must the attempt end as RUN_STOPPED, once the requests in
-     * flight are completed? True if the lease is lost or the process is to end,
-     * and, unless run->in_load is set, if a pause or cancel was requested. */
+    /*
+     * stopping: must the attempt complete the requests in flight and end as
+     * RUN_STOPPED? True in these cases:
+     *
+     *   - the lease is lost;
+     *   - the process must end;
+     *   - a pause or a cancel was requested, and run->in_load is false.
+     */
     bool (*stopping)(struct run *run);
 
     /*
@@ -96,9 +102,9 @@ struct run_callbacks {
     void (*save)(struct run *run, struct slice checkpoint, bool progress);
 
     /*
-     * phase: store phase and checkpoint in the ledger before returning. TW_OK
-     * only if both are stored. On any other outcome the kind must not begin
-     * that phase.
+     * phase: store the name of the next phase and the checkpoint in the ledger,
+     * and wait. TW_OK: both are stored. After any other outcome the kind must
+     * not begin that phase.
      */
     enum tw_err (*phase)(struct run *run, const char *phase,
         struct slice checkpoint, struct err *err);
@@ -123,7 +129,7 @@ struct run_callbacks {
     /*
      * forget_failed: set the number of failed entities to `count`; if count is
      * 0, remove the reports stored so far. Call before the run reads the failed
-     * entities again and reports them a second time.
+     * entities again, so that no failure is counted twice.
      */
     void (*forget_failed)(struct run *run, int64_t count);
 };
@@ -137,9 +143,11 @@ struct run {
     int64_t requested_ticks; /* RequestedAt of the ledger */
     bool queued;             /* the run has a message; false: `tableward run` */
     int32_t epoch;
-    bool previous_owner_crashed; /* an attempt ended without releasing its
-                                  * lease, or its checkpoint is not used; since
-                                  * then no attempt has made progress */
+    bool previous_owner_crashed; /* requests of an earlier attempt may still
+                                  * arrive (rule A4): its lease or its locks
+                                  * were not released, or its checkpoint was
+                                  * dropped. No attempt has made progress since
+                                  */
     struct slice checkpoint;     /* last checkpoint that was saved (JSON) for
                                   * the present hash of the job; empty: none */
     struct slice phase;          /* phase that callbacks->phase() stored last,
@@ -187,18 +195,18 @@ struct run {
     _Atomic bool accept_deletes; /* --accept-deletes, or the message's
                                   * accept_deletes; set by the host at any time.
                                   * The kind clears it after the round that used
-                                  * it, before it saves the checkpoint of the
-                                  * next one; the ledger then gets both in one
-                                  * write */
+                                  * it, and then saves the checkpoint of the
+                                  * next round. One write stores both changes in
+                                  * the ledger */
     _Atomic int finish; /* an enum run_finish; set by the host at any time */
     bool closes_job;    /* set by the kind before RUN_SUCCEEDED, if the batch
                            that writes the run's end into the ledger must also
                            close the job, which then accepts no more runs
                            (A5) */
 
-    int64_t resumes_ticks; /* set by run_wait(): when the RUN_WAITING run
-                            * continues, by the clock of the store that was
-                            * given to run_wait() */
+    int64_t resumes_ticks; /* set by run_wait(): time when a RUN_WAITING run
+                            * continues, by the clock of the store given to
+                            * run_wait() */
     int64_t resumes_ms;    /* when the run continues, by platform_boot_ms(); 0:
                               resumes_ticks decides, which is then a time of
                               the ledger's clock */

@@ -6,8 +6,8 @@
  * has to wait for the next page, it requests the page after the next one as
  * soon as the header of the response has the continuation token, without
  * waiting for the body. A response may fail after its header, and the response
- * to its retry may have another token. So an early page is used only if it was
- * requested with the token that the page before has.
+ * to the retry may have another token. So the early page is used only if the
+ * completed response has the token with which the early page was requested.
  *
  * The number of entities to request (`top`) depends on their measured size. An
  * entity may have a few hundred bytes or a megabyte, and a service that does
@@ -31,8 +31,8 @@
 #define ANSWER_MAX_BYTES (4 * 1024 * 1024)
 
 /* `top` of the first page of whole entities, when their size is not known yet.
- * It is more than the 100 operations of a batch, so that the range of one batch
- * is read in one page. */
+ * It is more than the 100 operations of a batch, so that one page can have all
+ * entities of a batch (resolve.c). */
 #define FIRST_TOP 128
 
 /* TOP_FALL: the factor by which `top` falls after a response that was too
@@ -92,10 +92,10 @@ struct scan {
     bool careful;      /* a response has been too large */
     size_t mean_bytes; /* memory of an average entity; 0: not known */
 
-    /* True while the run's thread waits for the page of `first`. During that
-     * wait the run's thread changes no field above. The thread that makes the
-     * request of `first` may then set may_follow to false and request the page
-     * of `second`. */
+    /* May the thread that makes the request of `first` request the page of
+     * `second`? That thread then sets may_follow to false. True only while the
+     * run's thread waits for the page of `first`, and only if top_fits. During
+     * the wait the run's thread changes no field above. */
     atomic_bool may_follow;
     enum tw_err failed;
     struct share *share; /* NULL: spec.tells_share is false */
@@ -121,15 +121,16 @@ static void set_position(
 
 /* ---- ranges ---- */
 
-/* Is a before b in the key order of every store? Stores order keys beyond
- * U+FFFF differently (by code point or by UTF-16 unit), so both orders are
- * compared. */
+/* Is key `a` before key `b` in every store? Stores order keys beyond U+FFFF
+ * differently (by code point or by UTF-16 unit), so both orders are compared.
+ */
 static bool is_before(struct slice a, struct slice b)
 {
     return slice_compare(a, b) < 0 && text_utf16_compare(a, b) < 0;
 }
 
-/* Sets *ret to range without all keys up to `after`. False: no keys remain. */
+/* Sets *ret to the part of range after the key `after`. False: this part is
+ * empty. */
 static bool range_after(
     const struct key_range *range, struct slice after, struct key_range *ret)
 {
@@ -176,7 +177,7 @@ static void plan_steps(struct scan *scan, const struct position *position)
 
 /* ---- requests ---- */
 
-/* Does the page begin at or before the last key received? */
+/* Does the page begin at or before the last key that the scan has received? */
 static bool goes_back(const struct scan *scan, const struct page *page)
 {
     const struct entity *first = page->entities;

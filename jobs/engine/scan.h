@@ -32,8 +32,8 @@ struct scan_spec {
     struct key_range partition_key, row_key;
     struct slice filter;        /* OData, or empty */
     const struct slice *select; /* names of the properties to read, besides keys
-                                 * and ETag; NULL: whole entities, and the first
-                                 * page is then smaller */
+                                 * and ETag. NULL: whole entities are read; the
+                                 * first page then has fewer of them */
     size_t select_count;
     unsigned first_top;  /* largest number of entities in the first page,
                           * 1..1000; 0: 1000, or fewer if select is NULL */
@@ -45,9 +45,9 @@ struct scan_spec {
     struct run *run;  /* borrowed. The scan calls run_stopping() between empty
                        * pages, because a filter may match nothing in a thousand
                        * pages. NULL: the scan is never stopped */
-    bool tells_share; /* true: scan_next() sets run->share (share.h) to the
-                       * completed share of all entities. All entities are
-                       * those that this scan reads, and done_before more */
+    bool tells_share; /* true: scan_next() sets run->share (share.h), the
+                       * completed share of all entities. These are the entities
+                       * in the range of this scan, and done_before more */
     int *share;       /* if tells_share is true: scan_next() sets *share
                        * instead of run->share; NULL: it sets run->share.
                        * Borrowed until scan_close() */

@@ -67,9 +67,9 @@ static const struct template *load_key(const struct yaml_node *node,
     return template_compile(text, template_mark(node), scope, arena, problems);
 }
 
-/* Compile the filter. An empty filter is refused, because it may be empty only
- * because of an environment variable that is empty. If a variable is not set,
- * the filter's text is not known yet, and this check is skipped. */
+/* Compile the filter. An empty filter is refused, because an environment
+ * variable that is empty by mistake may be the cause. If a variable is not set,
+ * the text of the filter is not known yet, and this check is skipped. */
 static const struct template *load_filter(const struct yaml_node *node,
     const struct template_scope *scope, struct arena *arena, const char **unset,
     struct problems *problems)
@@ -208,8 +208,8 @@ enum selector_growth selector_growth(
     return growth;
 }
 
-/* Is it certain that no key satisfies both relation `one` of a and relation
- * `other` of b? */
+/* Is it certain that no key satisfies both relation `one` of selector `a` and
+ * relation `other` of selector `b`? */
 static bool keys_disjoint(const struct selector *a, const struct selector *b,
     enum selector_key one, enum selector_key other)
 {
@@ -237,8 +237,8 @@ static bool all_keys_disjoint(
     return false;
 }
 
-/* Do both filters require the same property to be equal to a constant text, but
- * to different ones? */
+/* Is there a property that filter `a` requires to equal one constant text, and
+ * filter `b` another? */
 static bool filters_disjoint(const struct template *a, const struct template *b)
 {
     const struct template_equality *ones, *others;
@@ -448,8 +448,8 @@ static bool is_so(enum relation relation, struct slice key, struct slice text)
     return false;
 }
 
-/* Does key satisfy all relations of its kind? first says which kind of key it
- * is: SELECTOR_PARTITION_KEY or SELECTOR_ROW_KEY. */
+/* Does key satisfy all relations of the selection for this sort of key? `first`
+ * is SELECTOR_PARTITION_KEY or SELECTOR_ROW_KEY. */
 static bool key_matches(const struct selection *selection,
     enum selector_key first, struct slice key)
 {
@@ -475,8 +475,8 @@ static const struct slice *text_of(
     return selection->has[key] ? &selection->keys[key] : NULL;
 }
 
-/* Returns the intersection of a and b. Every selected entity is in both ranges,
- * so only their intersection need be read. */
+/* Returns the intersection of the ranges `a` and `b`. Every selected entity is
+ * in both ranges, so only the intersection need be read. */
 static struct key_range narrower(struct key_range a, struct key_range b)
 {
     if (!a.has_from || (b.has_from && text_utf16_compare(b.from, a.from) > 0)) {
@@ -491,9 +491,10 @@ static struct key_range narrower(struct key_range a, struct key_range b)
     return a;
 }
 
-/* Cuts a prefix to the longest key that the service accepts. A longer prefix
- * (made of a parent's key, for example) matches no entity, which
- * selection_matches() finds out. */
+/* Cuts a prefix to the greatest length that a key may have. No key begins with
+ * a longer prefix (made of a parent's key, for example). selection_matches()
+ * compares keys with the whole prefix, and so rejects what the shorter one
+ * finds. */
 static struct slice as_long_as_a_key(struct slice prefix)
 {
     struct slice rest = prefix;

@@ -52,7 +52,8 @@ struct selector_nodes {
 };
 
 /* The entries of a key table (config/settings.h) for the keys partition_key ...
- * filter: `field` of `type` is a struct selector_nodes. */
+ * filter. `type` is the struct that the table fills, and `field` is its member
+ * of type struct selector_nodes. */
 /* clang-format off */
 #define SELECTOR_SETTING(name, type, member, text) \
     {name, SETTING_NODE, SETTING_FIELD(type, member), .help = (text)}
@@ -81,10 +82,9 @@ struct selector_nodes {
 /*
  * selector_load: compile the templates of nodes in scope. False: a problem was
  * added. *unset becomes the name of an environment variable that a text needs
- * and that is not set. A filter that is empty although all variables are set is
- * a problem, because a filter that is to select everything must be left out.
- * Warns about a prefix without a filter, because longer keys with the same
- * beginning are selected too.
+ * and that is not set. If all variables are set, an empty filter is a problem:
+ * a job without a filter must leave out the key `filter`. Warns about a prefix
+ * without a filter, because it also selects other keys that begin the same way.
  */
 bool selector_load(const struct selector_nodes *nodes,
     const struct template_scope *scope, struct arena *arena,
@@ -105,10 +105,10 @@ bool selector_reads_entity(const struct selector *selector);
 bool selector_equal(const struct selector *a, const struct selector *b);
 
 /*
- * selector_stays_with: is the following certain? If `one` selects an entity
- * under a parent P, and selector selects the same entity under some parent,
- * then selector also selects the entity under P. True if each template of
- * selector is the same as in `one`, or reads nothing of the parent.
+ * selector_stays_with: suppose that `one` selects an entity under parent P.
+ * Does `selector`, if it selects this entity under any parent at all, certainly
+ * select it under P? True if each template of `selector` is the same as in
+ * `one`, or reads nothing of the parent.
  */
 bool selector_stays_with(
     const struct selector *selector, const struct selector *one);
@@ -123,24 +123,27 @@ enum selector_growth {
     SELECTOR_LONGER,  /* the key is longer than the parent's key */
 };
 
-/* selector_growth: compare the length of a key of every selected entity with
- * the length of the parent's key. `first` says which of the two keys:
+/* selector_growth: returns what is known about the length of a key of every
+ * selected entity, compared with the same key of the parent. `first` is
  * SELECTOR_PARTITION_KEY or SELECTOR_ROW_KEY. */
 enum selector_growth selector_growth(
     const struct selector *selector, enum selector_key first);
 
-/* selector_disjoint: is it certain that no entity is selected by both a and b,
- * for all values they are bound to? True only if literal keys, literal prefixes
- * or comparisons (Type eq 'a' and Type eq 'b') show it. */
+/* selector_disjoint: is it certain that no entity is selected by both `a` and
+ * `b`, whatever values the two are bound to? True only if literal keys, literal
+ * prefixes or comparisons (Type eq 'a' and Type eq 'b') show it. */
 bool selector_disjoint(const struct selector *a, const struct selector *b);
 
 /*
- * selector_property_is: does the filter require that a property or key of each
- * selected entity equals the argument with the index `arg`, as the filter
- * Channel eq '{channel}' does? If arg is -1: that it equals the property or key
- * `read` of the parent entity, as Channel eq '{Name}' does for Name?
- * Comparisons within `or` or `not` do not count. True: *ret_property is the
- * name of the property, or PartitionKey or RowKey.
+ * selector_property_is: does the filter require, outside `or` and `not`, that a
+ * property or key of each selected entity equals a certain value?
+ *
+ *   arg >= 0  the argument with this index: Channel eq '{channel}'
+ *   arg = -1  the property or key `read` of the parent: Channel eq '{Name}'
+ *             for Name
+ *
+ * If so, *ret_property becomes the name of the property, or PartitionKey or
+ * RowKey.
  */
 bool selector_property_is(const struct selector *selector, int arg,
     struct slice read, struct slice *ret_property);

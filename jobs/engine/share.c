@@ -23,15 +23,15 @@
 #define CHARS_COMPARED 5
 /* Number of these characters that are searched for in the last key. */
 #define CHARS_SEARCHED 3
-/* The number of ranks: of decimal and hexadecimal digits, and of all
- * characters.
- */
+/* Numbers of ranks: of the decimal digits, of the hexadecimal digits, and of
+ * all characters. */
 #define DIGITS 10
 #define HEX_DIGITS 16
 #define RANKS 37
 #define THOUSAND 1000
-/* Once this part of the range, in thousandths, is done, the number of entities
- * in the range is computed (for spec->done_before). */
+/* If spec->done_before is not 0 and the scan does not resume, a share is
+ * computed only after this part of the range, in thousandths, is done. Before
+ * that, the number of entities in the range cannot be estimated. */
 #define PART_KNOWN 20
 
 struct share {
@@ -43,8 +43,9 @@ struct share {
     bool known;      /* last is set */
     bool in_one;     /* the range has one partition, so RowKeys are compared */
     size_t requests; /* number of requests made so far */
-    int64_t began_ms, read_before; /* boot clock, and counts.read of the run,
-                                      when the scan began */
+    int64_t began_ms, read_before; /* began_ms: platform_boot_ms() when the scan
+                                    * began; read_before: counts.read of the run
+                                    * at that time */
     int begun;   /* the share at the first page; more than 0 if an earlier
                     attempt has read some entities */
     int reached; /* the highest share so far */

@@ -6,9 +6,9 @@
  * The share is computed from three keys: the first and the last key of the
  * range, and the present one. If the scan resumes, it begins with the share of
  * the earlier attempt. A store returns entities in ascending order only, so
- * about 20 requests, each for one entity, search for the last key. Therefore a
- * share is computed only for a run that has read many entities, or for a scan
- * that has lasted for some time.
+ * about 20 requests, each for one entity, search for the last key. These
+ * requests are made only when the run has read many entities, or the scan has
+ * lasted for some time; before that, no share is computed.
  *
  * Entities that the run has handled before this scan (spec->done_before) count
  * too. The share is then the number of all entities handled so far, divided by

@@ -39,9 +39,9 @@
 /* Maximum number of bytes of a value that a shape stores. */
 #define SHAPE_VALUE_BYTES 512
 
-/* A longer value is stored whole, without its shape. Little would be saved, and
- * the value would have to be put together in as much memory again when the
- * operation is handed over. */
+/* A value longer than this is stored whole, and its shape is not used. Sharing
+ * would save little of it. And when the operation is handed over, the two parts
+ * of the value would be joined in new memory of the same size. */
 #define SHARING_MAX_BYTES 2048
 
 /*
@@ -50,9 +50,9 @@
  * fuller are the batches. With a small share, the partitions that are handed
  * over have about twice as many operations as the average partition, because
  * partitions of all smaller sizes remain in the sorter. With a share of one
- * half, they would have only 1.5 times as many. A small share also means that
- * fewer batches are under way at once, but that the partitions are listed more
- * often.
+ * half, they would have only 1.5 times as many. A small share also has two
+ * other effects: fewer batches are under way at once, and the partitions are
+ * listed more often.
  */
 #define ROOM_PART 8
 
@@ -81,10 +81,14 @@ struct shape {
                                      allocation */
 };
 
-/* A piece: a stored item. `bytes` has PartitionKey, RowKey, and the length and
- * text of the ETag. Then for each property of the shape two numbers and a text
- * follow: how many bytes the value shares with the shape, the length of the
- * rest, and the rest. */
+/*
+ * A piece is a stored item. Its `bytes` are:
+ *
+ *   PartitionKey, RowKey
+ *   the length of the ETag, and the ETag
+ *   for each property of the shape: the number of bytes that the value
+ *       shares with the shape, the length of the rest, and the rest
+ */
 struct held {
     struct shape *shape;
     void *context;
@@ -434,7 +438,7 @@ static int compare(const void *left, const void *right)
     return order;
 }
 
-/* Merges held[0..first) and held[first..count), each in order. */
+/* Merges held[0..first) and held[first..count), each of which is in order. */
 static void merge(struct held **held, size_t first, size_t count)
 {
     size_t fresh_count = count - first, at = count;
@@ -599,8 +603,8 @@ static size_t bytes_going(
 }
 
 /* Choose what to flush: all old groups, then the groups with the most
- * operations, until one in ROOM_PART of all operations and of all bytes is
- * chosen. */
+ * operations, until 1/ROOM_PART of all operations and 1/ROOM_PART of all bytes
+ * are chosen. */
 static void choose_fullest(
     const struct sorter *sorter, struct group *groups, size_t count)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A sorter gathers operations before they are added to a batch writer, and
- * hands them over sorted by table, PartitionKey and RowKey. So operations that
- * are scattered over many partitions make full batches too. The sorter is
+ * hands them over sorted by table, PartitionKey and RowKey. So batches are full
+ * even if the operations come from many partitions in any order. The sorter is
  * bounded in operations and in bytes, so that memory does not grow with the
  * work. When it is full, it hands over the partitions with the most operations
  * and keeps all others.

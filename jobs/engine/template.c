@@ -252,8 +252,8 @@ const struct template *template_compile(struct slice text, struct mark mark,
  * The text of a filter with sample values in place of {..}. `offsets` has, for
  * each byte of text, the offset of the corresponding byte of the template, for
  * the position of problems. Text within quotes is added when the quotes close,
- * because the sample value depends on the word before the quotes: in
- * datetime'{x}' it is a time.
+ * because the word before the quotes decides the sample value: in datetime'{x}'
+ * a time.
  */
 struct sample {
     struct buf text;
@@ -359,7 +359,7 @@ static size_t template_offset(
     return offset < sample->text.len ? sample->offsets[offset] : end;
 }
 
-/* Does a {..} begin in bytes begin to end-1 of the template? */
+/* Does a {..} of the template begin at an offset from `begin` to end-1? */
 static bool has_braces(
     const struct template *template, size_t begin, size_t end)
 {
@@ -620,7 +620,8 @@ static enum tw_err render_piece(const struct template *template,
 }
 
 /* Check a rendered filter, because a value may be invalid at its position, as
- * in datetime'{x}'. Arguments are shown, values of an entity are not. */
+ * in datetime'{x}'. err shows the text at the mistake, unless it may contain
+ * values of an entity. */
 static enum tw_err check_rendered(const struct template *template,
     const struct buf *to, size_t start, struct err *err)
 {

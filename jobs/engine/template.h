@@ -33,9 +33,8 @@ struct template; /* lives in the arena of template_compile(); immutable */
 struct template_scope {
     const struct slice *args; /* the job's arguments; all are strings */
     size_t arg_count;
-    bool has_entity; /* names that are no arguments are properties of an entity
-                      * (of the parent, in a template for a child), including
-                      * PartitionKey and RowKey */
+    bool has_entity; /* a name that is not an argument is a property or a key of
+                      * an entity (in a template for a child: of the parent) */
 };
 
 /*
@@ -46,9 +45,9 @@ struct mark template_mark(const struct yaml_node *scalar);
 
 /*
  * template_compile: compile text, whose first character is at mark. Call after
- * environment variables are replaced. Returns NULL if there are mistakes; each
- * was added to problems with its position, an unknown name with the most
- * similar known one.
+ * environment variables are replaced. Returns NULL if there are mistakes. Each
+ * mistake is added to problems with its position. For an unknown name, the
+ * problem shows the most similar known name.
  */
 const struct template *template_compile(struct slice text, struct mark mark,
     const struct template_scope *scope, struct arena *arena,
@@ -112,9 +111,10 @@ struct slice template_source(const struct template *template);
 bool template_is_constant(const struct template *template);
 
 /*
- * template_holds: does every result contain the whole value of property or key
- * `name`, as in "{name}" or "c{name}_"? *ret_longer becomes true if the
- * template has literal text too, so that the result is longer than that value.
+ * template_holds: does every result contain the whole value of the property or
+ * key `name`, as the results of "{name}" and "c{name}_" do? *ret_longer becomes
+ * true if the template also has literal text, which makes every result longer
+ * than that value.
  */
 bool template_holds(
     const struct template *template, const char *name, bool *ret_longer);
@@ -130,10 +130,10 @@ struct slice template_beginning(
 int template_leading_arg(
     const struct template *template, struct slice *ret_rest);
 
-/* template_lone_property: returns the name if the template is exactly one
- * {property} or key of the entity, else an empty slice.
- * template_leading_property: as template_lone_property, but for a template that
- * has literal text (*ret_rest) after the {property}. */
+/* template_lone_property: returns the name if the whole template is one {name}
+ * of a property or key of the entity, else an empty slice.
+ * template_leading_property: the same for a template that has literal text
+ * (*ret_rest) after the {name}. */
 struct slice template_lone_property(const struct template *template);
 struct slice template_leading_property(
     const struct template *template, struct slice *ret_rest);
