@@ -172,7 +172,8 @@ static void check_rename(struct shape_loader *in,
             " is the name that the property already has: choose another name");
     if (has_name(shape->drop, shape->drop_count, rename->from))
         refuse(in, from->mark, "", rename->from,
-            " is dropped, so there is nothing to rename");
+            " is dropped, so there is nothing to rename: remove it from `drop` "
+            "or from `rename`");
     else if (shape->keep_count > 0 &&
              !has_name(shape->keep, shape->keep_count, rename->from))
         refuse(in, from->mark, "", rename->from,
@@ -399,7 +400,8 @@ static const struct setting TARGET_KEYS[] = {
     {"row_key", SETTING_NODE, SETTING_FIELD(struct target_map, row_key),
         .help = "template of the copy's RowKey; default: the source's"},
     {"properties", SETTING_NODE, SETTING_FIELD(struct target_map, properties),
-        .help = "{keep: [], drop: [], rename: {}, set: {}}; default: all"},
+        .help = "{keep: [], drop: [], rename: {}, set: {}}; default: all "
+                "properties"},
 };
 
 const struct settings_section copying_target_section =

@@ -401,12 +401,12 @@ struct common_map {
 
 static const struct setting COMMON_KEYS[] = {
     {"failures", SETTING_TEXT, SETTING_FIELD(struct common_map, failures),
-        .help = "a folder for JSON Lines of entities that failed"},
+        .help = "a folder for the entities that failed, as JSON Lines"},
     {"max_entities_per_second", SETTING_INT,
         SETTING_FIELD(struct common_map, max_entities_per_second),
         .fallback = "0", .min = 0, .max = 1000000000,
-        .help =
-            "maximum rate of all runs of the job together; 0: no such limit"},
+        .help = "maximum rate of all runs of the job together; 0: only the "
+                "limit of the worker applies"},
 };
 
 const struct settings_section jobs_common_section =
@@ -473,8 +473,8 @@ static bool load_job(const struct yaml_node *name, const struct yaml_node *node,
     *job = (struct job){.name = name->text.at, .mark = name->mark};
     if (!is_name(name->text)) {
         problems_add(problems, name->mark,
-            "a job's name must be at most %d of a-z, 0-9 and -, beginning with "
-            "a letter, such as delete-channel",
+            "a job's name must be at most %d characters (a-z, 0-9, -) and "
+            "begin with a letter, such as delete-channel",
             JOB_NAME_MAX);
         return false;
     }

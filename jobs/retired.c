@@ -72,7 +72,7 @@ static const struct former_key {
     {"verify", NULL, OF_COPIES,
         "`tableward verify JOB` compares both sides; remove this key"},
     {"max_passes", NULL, OF_COPIES | OF_UPGRADE,
-        "a run ends by itself, once a round is short; remove this key"},
+        "a run decides by itself how many rounds it makes; remove this key"},
     {"steps", NULL, OF_UPGRADE,
         "write the steps of each version in `versions: [{to: 2, steps: "
         "[...]}]`"},

@@ -18,7 +18,8 @@ static bool load_default_store(
         return true;
     }
     problems_add(loader->problems, mark,
-        "there are several stores: write `store:` here, or `default_store:`");
+        "there are several stores and none is the default: write `store:` "
+        "here, or `default_store:`");
     return false;
 }
 

@@ -124,7 +124,9 @@ static void delete_explain(const struct job *job, struct buf *to)
         deletion->table_ref.table,
         selector_is_empty(&deletion->selector) ? "" : " where ");
     selector_explain(&deletion->selector, to);
-    buf_add_text(to, ", each with the ETag it was read with\n");
+    buf_add_text(to,
+        "; an entity that changes after it is read is deleted only if it "
+        "is still selected\n");
 }
 
 static void delete_tables(const struct job *job,

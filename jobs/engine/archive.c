@@ -93,8 +93,8 @@ static void sync_or_end(int at, const char *path)
     if (fsync(at) == 0)
         return;
     log_error("archive",
-        "cannot sync %s to the disk: %s; the process ends, and its runs can be "
-        "continued",
+        "cannot sync %s to the disk: %s. It is unknown which data is stored, "
+        "so the process ends. Its runs can be continued",
         path, strerror(errno));
     _exit(EXIT_TAKE_UP_AGAIN);
 }
@@ -272,8 +272,8 @@ static enum tw_err put_former_aside(
 
         if (renamed)
             log_info("archive",
-                "%s has the archive of a former run with this id: it is "
-                "renamed to %s",
+                "folder %s has the archive of a former run with this id, so "
+                "the folder is renamed to %s",
                 archive->folder, name);
         mem_free(name);
         if (renamed) {

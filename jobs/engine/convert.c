@@ -415,8 +415,8 @@ static enum convert_worth text_to_double(struct passage *on)
 #define DECIMAL "its decimal digits"
 #define CUT "the fraction is cut off; NaN and numbers out of range are refused"
 #define STRICT                                                                 \
-    "a minus and digits, nothing else; leading zeros and the minus of -0 are " \
-    "lost"
+    "only digits, after a minus if negative; leading zeros and the minus of "  \
+    "-0 are lost"
 
 /* All conversions, as ways[from][to]. go is NULL if both types are the same, or
  * if the conversion is impossible. */

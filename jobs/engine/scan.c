@@ -214,8 +214,8 @@ static enum tw_err send_page(
     page->count = 0;
     page->next = (struct continuation){.more = false};
     return err_fail(&exchange->err, TW_BUSY,
-        "scan %s: the page does not continue where the last page ended (check "
-        "any proxy)",
+        "scan %s: the page does not begin after the end of the previous page; "
+        "check the proxy, if there is one",
         request.table);
 }
 

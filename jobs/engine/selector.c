@@ -339,7 +339,8 @@ static enum tw_err render(const struct template *template, size_t max,
     buf_init(&text, max);
     outcome = template_render(template, args, entity, &text, err);
     if (outcome == TW_OK && text.overflow)
-        outcome = err_fail(err, TW_INVALID, "it is longer than %zu bytes", max);
+        outcome = err_fail(
+            err, TW_INVALID, "the rendered text is longer than %zu bytes", max);
     if (outcome == TW_OK)
         *ret = arena_copy(arena, buf_slice(&text));
     buf_done(&text);
@@ -415,7 +416,8 @@ enum tw_err selection_of_run(const struct selector *selector,
     if (outcome != TW_OK || !ret->empty_prefix)
         return outcome;
     return err_fail(err, TW_INVALID,
-        "%s is empty here: it would select everything", ret->empty_prefix);
+        "%s renders as an empty text, which would select everything",
+        ret->empty_prefix);
 }
 
 enum tw_err selector_accept(const struct selector *selector,

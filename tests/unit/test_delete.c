@@ -125,10 +125,11 @@ FIXTURE_TEST(a_job_says_what_it_deletes)
 {
     assert_string_equal(hosted_explained(&h, "month"),
         "delete from Blogs where PartitionKey is not before \"{month}\" and "
-        "PartitionKey is before \"{month}~\", each with the ETag it was read "
-        "with\n");
+        "PartitionKey is before \"{month}~\"; an entity that changes after "
+        "it is read is deleted only if it is still selected\n");
     assert_string_equal(hosted_explained(&h, "everything"),
-        "delete every entity of Blogs, each with the ETag it was read with\n");
+        "delete every entity of Blogs; an entity that changes after it is read "
+        "is deleted only if it is still selected\n");
 }
 
 static enum tw_err accepted(const char *job, const char *argument)
@@ -156,8 +157,8 @@ FIXTURE_TEST(an_argument_that_can_select_nothing_right_is_refused)
     for (size_t i = 0; TEST_EACH(i, cases); i++)
         assert_int_equal(
             accepted(cases[i].job, cases[i].argument), cases[i].outcome);
-    assert_string_equal(
-        h.err.text, "row_key_prefix is empty here: it would select everything");
+    assert_string_equal(h.err.text, "row_key_prefix renders as an empty text, "
+                                    "which would select everything");
 }
 
 /* ---- what is deleted ---- */

@@ -125,7 +125,7 @@ FIXTURE_TEST(every_mistake_of_a_rule_is_told)
 FIXTURE_TEST(what_cannot_be_made_is_told_by_its_name)
 {
     refused("{row_key: \"{a}{a}{a}\"}", repeated("x", 2048),
-        "row_key \"{a}{a}{a}\": it is longer than 4096 bytes");
+        "row_key \"{a}{a}{a}\": the rendered text is longer than 4096 bytes");
     refused("{row_key: \"{a}\"}", repeated("x", 2048), "512");
     refused(
         "{partition_key: \"{a}\", row_key: x}", "a/b", "partition_key \"{a}\"");
@@ -326,8 +326,8 @@ FIXTURE_TEST(a_filter_that_renders_empty_is_noticed)
     assert_string_equal(
         bound(FILTER("${NOT_SET_HERE} "), "", "").empty_prefix, "filter");
     assert_int_equal(accept(FILTER("${NOT_SET_HERE} "), &err), TW_INVALID);
-    assert_string_equal(
-        err.text, "filter is empty here: it would select everything");
+    assert_string_equal(err.text,
+        "filter renders as an empty text, which would select everything");
     assert_ok(accept(FILTER(" N eq 1"), &err));
 }
 
