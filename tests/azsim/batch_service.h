@@ -14,10 +14,10 @@ struct account;
 struct azsim;
 struct http_exchange;
 
-/* batch_service_answer: carries out the batch and answers it. Called with the
- * account's lock held. If an operation is refused, the answer says so and
- * FAIL_NONE is returned. Any other failure is a refusal of the whole request,
- * which the caller must answer. */
+/* batch_service_answer: carries out the batch. Called with the account's lock
+ * held. FAIL_NONE: it has written the answer, which may be that an operation
+ * was refused. Any other failure refuses the whole request; the caller must
+ * write the answer. */
 enum failure batch_service_answer(struct azsim *azsim, struct account *account,
     struct http_exchange *exchange);
 

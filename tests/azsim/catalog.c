@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Accounts, names and notes: short lists, with one lock for each account. */
+/* Accounts, names and notes are kept in short lists. Each account has a
+ * lock. */
 #include "tests/azsim/catalog.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Makes operations of the store from requests, and refusals from the store's
- * outcomes. */
+/* Converts requests to operations of the store, and the store's outcomes to
+ * refusals. */
 #include "tests/azsim/changes.h"
 
 #include <string.h>
@@ -110,8 +110,8 @@ static enum failure check_values(const struct entity *entity)
     return FAIL_NONE;
 }
 
-/* Returns which refusal the service gives: one value is too large, or the whole
- * entity. entity_check() does not tell them apart. */
+/* Returns the refusal of the service: one value is too large, or the whole
+ * entity is. entity_check() does not tell the two apart. */
 static enum failure why_too_large(const struct entity *entity)
 {
     struct entity one = *entity;

@@ -30,8 +30,8 @@ enum failure changes_read(struct change_request *request, struct arena *arena);
 
 /*
  * changes_apply: carries out all requests, or none. The requests were read with
- * changes_read(), and are all for one table (its name in the store) and one
- * PartitionKey. ret_etags: in the service's form; "" after a delete.
+ * changes_read(), and all have the same PartitionKey. table: the table's name
+ * in the store. ret_etags: in the service's form; "" after a delete.
  * *ret_failed: the operation that was refused. The caller makes sure that
  * nothing else changes the store meanwhile.
  */

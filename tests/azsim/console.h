@@ -3,8 +3,8 @@
  * How a test controls the server: by HTTP on any of its ports, which are on
  * 127.0.0.1 only.
  *
- *   POST /azsim/control   {"latency_ms":5, ...}: sets the knobs of knobs.h
- *                         that are named. Also
+ *   POST /azsim/control   {"latency_ms":5, ...}: sets the knobs that it
+ *                         names (knobs.h). Also
  *                         "hold":[1], "stick":[1], "release":[1]: set the
  *                         gates of these workers (knobs.h)
  *                         "wall_ahead_ms", "boot_ahead_ms": the server's

@@ -60,7 +60,7 @@ static void add_unit(struct buf *to, uint32_t unit)
     buf_add_format(to, "\\u%04x", unit);
 }
 
-/* Adds a JSON value with all characters escaped that are not ASCII. */
+/* Adds a JSON value and escapes all characters that are not ASCII. */
 static void add_escaped(struct buf *to, struct slice json)
 {
     size_t len;

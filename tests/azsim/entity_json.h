@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Entities as the service writes them: with a type only if the JSON value does
- * not show it, with all characters escaped that are not ASCII, and without
- * zeros at the end of a fraction.
+ * Entities as the service writes them:
+ * - a property has a type only if its JSON value does not show it;
+ * - all characters that are not ASCII are escaped;
+ * - a fraction has no zeros at its end.
  *
  * Source: Table service REST, "Payload format"; recorded answers.
  */
@@ -27,8 +28,9 @@ struct view {
     struct slice table; /* for full metadata, too */
 };
 
-/* entity_json_write: adds the entity as an object. context: its first member,
- * or empty. A property that is selected but missing is written as null. */
+/* entity_json_write: adds the entity as an object. context: the first member of
+ * the object; empty: it has none. A property that is selected but missing is
+ * written as null. */
 void entity_json_write(const struct entity *entity, const struct view *view,
     struct slice context, struct buf *to);
 

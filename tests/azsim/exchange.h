@@ -32,7 +32,8 @@ struct http_exchange {
     struct arena arena; /* all slices live in it */
 
     enum service service;
-    unsigned worker;        /* pair of ports at which it arrived, from 0 */
+    unsigned worker;        /* number, from 0, of the pair of ports at which it
+                               arrived */
     bool stuck;             /* held as if it had not arrived yet: GATE_STUCK */
     int64_t arrived_us;     /* CLOCK_MONOTONIC, at its first bytes          */
     const char *method;     /* as sent                                      */
@@ -53,7 +54,8 @@ struct http_exchange {
                             0: refused before its gate */
     bool changed;        /* it changed what is stored */
     struct slice target; /* name of its table or queue, or empty */
-    unsigned operations, deletes; /* number of operations on entities */
+    unsigned operations, deletes; /* number of operations on entities, and of
+                                     deletes among them */
 };
 
 /* exchange_init: uri is the one in the request line. */
@@ -86,7 +88,8 @@ void exchange_field(struct http_exchange *exchange, const char *name,
 void exchange_fail(struct http_exchange *exchange, enum failure failure);
 
 /* exchange_add_error: adds the JSON of a refusal. index: the number of the
- * operation, written as "N:"; -1: none. */
+ * refused operation, with which the message begins ("N:"); -1: the message has
+ * no number. */
 void exchange_add_error(const struct http_exchange *exchange,
     enum failure failure, int index, struct buf *to);
 

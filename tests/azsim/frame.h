@@ -17,11 +17,11 @@ struct stream {
 };
 
 /*
- * frame_read: reads the next message into ret, with its head. It has a
- * Content-Length, chunks or no body. answer_to: NULL: the message is a request;
- * else it is the answer to a request with this method: after HEAD, and with
- * status 204 or 304, it has no body. False: the other side has closed, or this
- * is no HTTP message.
+ * frame_read: reads the next message into ret, head and body. The body has a
+ * Content-Length or chunks, or is missing. answer_to: NULL: the message is a
+ * request; else the method of the request to which the message is the answer.
+ * An answer to HEAD, or with status 204 or 304, has no body. False: the other
+ * side has closed the connection, or this is no HTTP message.
  */
 bool frame_read(struct stream *stream, const char *answer_to, struct buf *ret);
 

@@ -8,7 +8,8 @@
 #include "worker/base/mem.h"
 #include "worker/base/platform.h"
 
-/* The service refuses a request whose date differs more from its own. */
+/* The service refuses a request whose date differs from the service's clock by
+ * more than this. */
 #define SKEW_S 900
 /* Of 1000 refusals, the number with a Retry-After. */
 #define HINT_SHARE 500

@@ -7,12 +7,15 @@
  *       [--file DB]
  *
  * --key: the key of every account; without it, the key of the emulator's
- * well-known account. --second-key: a second key of every account; without it,
- * the same key. For each worker there is a pair of ports, so that the log can
- * tell the workers apart; all pairs serve the same accounts. --clock: a file
- * with the struct of tests/support/bent_platform.h. --file: an embedded store
- * that other processes have open too, in place of stores in memory. Prints one
- * line for each worker,
+ * well-known account.
+ * --second-key: a second key of every account; without it, the same key.
+ * --workers: for each worker there is a pair of ports, so that the log can tell
+ * the workers apart; all pairs serve the same accounts.
+ * --clock: a file with the struct of tests/support/bent_platform.h.
+ * --file: an embedded store that other processes have open too, in place of
+ * stores in memory.
+ *
+ * Prints one line for each worker,
  *
  *   worker 0: table 40001, queue 40002
  *

@@ -329,8 +329,8 @@ static bool send_nothing(struct passage *passage)
     return false;
 }
 
-/* Each function does what its fault makes of the answer. False: the connection
- * must be closed. */
+/* Each function sends to the client what one fault makes of the answer. False:
+ * the connection must be closed. */
 static bool (*const ANSWERS[])(struct passage *passage) = {
     [RESET_BEFORE] = send_nothing,
     [RESET_AFTER] = send_nothing,

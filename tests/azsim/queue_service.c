@@ -28,8 +28,8 @@
 #define TTL_DEFAULT_S 604800
 #define LIST_MAX 5000
 
-/* A pop receipt: these bytes, and the number in the store's pop receipt,
- * scrambled. */
+/* A pop receipt consists of these bytes and the scrambled number of the store's
+ * pop receipt. */
 #define RECEIPT_BYTES 20
 static const unsigned char RECEIPT_HEAD[12] = {2, 0, 0, 0, 3};
 #define RECEIPT_MIX UINT64_C(0xfbefbe01d5a3c7ff)
@@ -302,8 +302,8 @@ static enum failure list_queues(struct visit *visit)
 
 /* ---- messages ---- */
 
-/* The operation whose elements the answer has: Put Message, Get Messages or
- * Peek Messages. */
+/* The operation that is answered. It decides which elements a message in the
+ * answer has. */
 enum shape { SHAPE_PUT, SHAPE_GET, SHAPE_PEEK };
 
 static void add_message(struct visit *visit, const struct message *message,

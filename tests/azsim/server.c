@@ -48,8 +48,8 @@ struct server {
 
 /* ---- the steps of a request ---- */
 
-/* Returns whether the timeout of the request is over, by the server's clock.
- * Then it is not carried out. */
+/* Returns whether the timeout of the request is over, by the server's clock. If
+ * it is over, the request is not carried out. */
 static bool is_over(const struct http_exchange *exchange, int64_t arrived_ms)
 {
     int64_t timeout_s;

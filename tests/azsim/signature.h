@@ -14,9 +14,10 @@
 struct crypto_hmac_key;
 struct http_exchange;
 
-/* signature_good: returns whether the request, as it was sent, has a right
- * SharedKey or SharedKeyLite signature of the account in its path, and a date
- * that differs at most skew_s from platform_wall_ticks() (0: any date). */
+/* signature_good: returns whether the request, as it was sent, has a valid
+ * signature (SharedKey or SharedKeyLite) of the account in its path, and a date
+ * that differs by at most skew_s from platform_wall_ticks(). skew_s 0: any
+ * date. */
 bool signature_good(const struct http_exchange *exchange,
     const struct crypto_hmac_key *key, int64_t skew_s);
 

@@ -138,8 +138,8 @@ static enum failure find_table(
 /* ---- continuation tokens ---- */
 
 /* Returns the service's form of a token "1!..." of the store: 1!LENGTH!base64,
- * with - in place of =. mark: a text before LENGTH, which read_token()
- * ignores. */
+ * with - in place of =. mark: a text that is written before LENGTH;
+ * read_token() ignores it. */
 static struct slice write_token(
     struct arena *arena, struct slice stored, const char *mark)
 {
@@ -204,8 +204,8 @@ static bool read_continuation(
     return true;
 }
 
-/* Adds the tokens of the next page. They differ from those in the request even
- * if the page is empty, because every other token has a mark. */
+/* Adds the tokens of the next page. They have a mark if the tokens in the
+ * request have none. So they differ from those even if the page is empty. */
 static void add_continuation(
     struct http_exchange *exchange, const struct continuation *next)
 {
@@ -324,8 +324,9 @@ static void narrow(
     }
 }
 
-/* Takes a comparison such as `PartitionKey eq 'x'`, and an ` and ` after it,
- * from the front of *rest. False: *rest does not begin with one. */
+/* Takes a comparison of `name`, such as `PartitionKey eq 'x'`, and an ` and `
+ * after it, from the front of *rest. False: *rest does not begin with such a
+ * comparison. */
 static bool take_bound(struct http_exchange *exchange, struct slice *rest,
     const char *name, struct key_range *range)
 {
@@ -353,9 +354,10 @@ static bool take_bound(struct http_exchange *exchange, struct slice *rest,
 }
 
 /*
- * Narrows the scan to the range of keys that the first comparisons of its
- * filter give, if the filter has no `or` outside parentheses. The service does
- * so, too. The whole filter is applied to the entities of this range.
+ * Narrows the scan, as the service does, to the range of keys that the first
+ * comparisons of its filter give. Does nothing if the filter has an `or`
+ * outside parentheses. The whole filter is still applied to the entities of the
+ * range.
  */
 static void narrow_by_filter(
     struct http_exchange *exchange, struct scan_request *request)

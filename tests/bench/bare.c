@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What bare libcurl needs to delete a partition of a table: only the requests
- * of a cascade, one after another on one connection. A request is built before
- * and its response is parsed after the measured time; only the transfers are
- * measured.
+ * of a cascade, one after another on one connection. Only the transfers are
+ * measured: each request is built before the measured time, and its response is
+ * parsed after it.
  *
  *   bare ENDPOINT ACCOUNT KEY TABLE PARTITIONKEY
  *   bare ENDPOINT ACCOUNT KEY TABLE PARTITIONKEY COUNT

@@ -25,7 +25,7 @@ const ENTITIES = QUICK ? 10000 : 50000;
 // Azurite sorts a whole table for each page of it.
 const AZURITE_ENTITIES = QUICK ? 5000 : 12000;
 const JOBS = QUICK ? 100 : 300, JOB_ENTITIES = 10, LATENCY_MS = 20;
-// Requests of a small job, with its share of those for messages.
+// Requests of a small job, including its share of the requests for messages.
 const REQUESTS = 11;
 const SLOTS = 64; // slots on the embedded store, where small jobs share commits
 const OLD_MS = 10000;
@@ -217,8 +217,8 @@ const delayed = (latency_ms, run) => async (bench, by) => {
 const on_posts = (job, ...sdk) => async (bench, by) => {
   bench.begin();
   await bench.seed('Posts', 'posts', () => posts(ENTITIES));
-  // A copy's second round reads the sources again that have just changed: the
-  // clock moves forward, so that these posts are older.
+  // A copy's second round reads again the sources that have just changed. So
+  // that it does not read these posts again, the clock moves forward.
   await bench.azsim.move_on(OLD_MS);
   if (by !== 'sdk') await bench.ok('enqueue', job);
   await bench.azsim.control({latency_ms: bench.latency_ms || 0});
@@ -286,9 +286,9 @@ async function embedded_jobs(bench) {
   }
 }
 
-// The cases. least: the case fails unless `than` needs at least this many times
-// its CPU time; wanted: the goal for this ratio; a_second: the goal for the
-// jobs or entities a second.
+// The cases. than: what the case is compared with; its CPU time divided by the
+// case's is the ratio. least: the case fails if the ratio is lower; wanted: the
+// goal for the ratio; a_second: the goal for the jobs or entities a second.
 const CASES = [
   {name: 'cascade', run: cascade(ENTITIES, 'azsim'), than: 'libcurl',
     least: 0.3, wanted: 0.5},
@@ -303,8 +303,8 @@ const CASES = [
   {name: 'export', run: exporting, than: 'sdk', least: 3, wanted: 5},
   {name: 'small job', run: small_jobs('azsim'), than: 'sdk', least: 1.5,
     wanted: 4},
-  // Bare requests switch no threads; the cost of switches depends on the
-  // machine.
+  // The limit is low: bare requests switch no threads, and the cost of switches
+  // depends on the machine.
   {name: 'small job', run: small_jobs('azsim'), than: 'libcurl', least: 0.2},
   {name: 'small job, Azurite', run: small_jobs('azurite'), than: 'sdk',
     least: 1.5, wanted: 4, a_second: 133},

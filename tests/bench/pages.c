@@ -4,10 +4,10 @@
  *
  *   pages SHAPE [SECONDS]
  *
- * makes the body of one page of SHAPE, parses it as the azure store does (the
- * copy of the body into the page included) for SECONDS (1) of CPU time, and
- * prints "SHAPE: BYTES bytes, MB/s, entities/s". Exits with 1 if the page
- * cannot be parsed.
+ * makes the body of one page of SHAPE. Then, for SECONDS (default: 1) of CPU
+ * time, parses it as the azure store does, which includes the copy of the body
+ * into the page. Prints "SHAPE: BYTES bytes, MB/s, entities/s". Exits with 1 if
+ * the page cannot be parsed.
  */
 #include <stdio.h>
 #include <stdlib.h>

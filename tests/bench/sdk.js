@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// What a worker on the official JavaScript SDKs needs for the same work, with
-// as many concurrent requests. Prints {entities, seconds, cpu_s} as JSON; the
-// start of the process and the loading of the SDKs are not counted.
+// A worker on the official JavaScript SDKs, which does the work of the cases of
+// compare.js with as many concurrent requests as tableward. Prints {entities,
+// seconds, cpu_s} as JSON; the start of the process and the loading of the SDKs
+// are not counted.
 //
 //   STORAGE=connection-string NODE_PATH=... node sdk.js CASE ARGUMENT...
 //

@@ -2,8 +2,8 @@
 // node throughput.js [LIMIT...]: how near a worker comes to the limits of a
 // service, and how it handles responses 503. A run deletes a table on an azsim
 // that limits entities a second; later runs get 503 at random. Prints a line
-// for each run; exits with 1 if one is not as it must be. Each limited run
-// leaves a graph of its throughput and refusals in build/bench/.
+// for each run; exits with 1 if a run breaks a condition (see judge()). Each
+// limited run leaves a graph of its throughput and refusals in build/bench/.
 //
 //   TABLEWARD=... E2E_MODULES=... node tests/bench/throughput.js 300 2000
 'use strict';

@@ -42,8 +42,8 @@ struct fuzz_source;
 int fuzz_play(const uint8_t *at, size_t len,
     void (*target)(struct slice text, struct fuzz_source *in));
 
-/* FUZZ_CHECK: aborts unless the condition, which must be true for any input, is
- * true. */
+/* FUZZ_CHECK: aborts if the condition is false. It must be true for any
+ * input. */
 #define FUZZ_CHECK(condition)                                                  \
     do {                                                                       \
         if (!(condition))                                                      \
@@ -61,7 +61,7 @@ struct slice fuzz_none(void);
 /* fuzz_buf: returns an empty buffer; borrowed until the target returns. */
 struct buf *fuzz_buf(void);
 
-/* fuzz_said: aborts unless the text of err is not empty, is UTF-8 and has no
+/* fuzz_said: aborts if err has no text, or if the text is not UTF-8 or has
  * control characters. */
 void fuzz_said(const struct err *err);
 
@@ -118,7 +118,8 @@ struct slice fuzz_etag(struct fuzz_source *in);
 /* fuzz_base64: returns bytes in base64. */
 struct slice fuzz_base64(struct slice bytes, struct arena *arena);
 
-/* fuzz_binary: returns the property, whose value is these bytes. */
+/* fuzz_binary: returns a property with this name. It is a Binary of these
+ * bytes. */
 struct property fuzz_binary(
     struct slice name, struct slice bytes, struct arena *arena);
 
@@ -137,12 +138,14 @@ struct batch fuzz_batch(struct fuzz_source *in, size_t max);
  * are equal in order, names, types and values. */
 bool fuzz_entities_equal(const struct entity *a, const struct entity *b);
 
-/* fuzz_stored: aborts unless the entity, written as JSON, is one line, which is
- * read back the same and gives the same line again. */
+/* fuzz_stored: writes the entity as JSON and reads it back. Aborts unless the
+ * JSON is one line, the entity read back is equal, and it gives the same line
+ * again. */
 void fuzz_stored(const struct entity *entity, struct arena *arena);
 
-/* fuzz_same_line: aborts unless the entity is one that import makes, without an
- * ETag, and comes back the same when it is written as a line and imported. */
+/* fuzz_same_line: writes an entity that import has made as a line, and imports
+ * the line. Aborts unless the entity is valid and has no ETag, and the
+ * imported entity is equal. */
 void fuzz_same_line(const struct entity *entity, struct arena *arena);
 
 /* ---- a file that is a text ---- */

@@ -220,8 +220,9 @@ static void answer_is_read_back(struct fuzz_source *in)
     }
 }
 
-/* Reads a message such as "12:what". The index must be below the count or,
- * if it is unknown, equal to the count. It is removed from the message. */
+/* Reads the index in a message such as "12:what", and removes it from the
+ * message. The index must be below the count or, if the message has none, equal
+ * to the count. */
 static void try_index(struct slice text, struct arena *arena)
 {
     for (size_t count = 1; count <= 100; count += 33) {

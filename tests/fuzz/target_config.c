@@ -176,7 +176,8 @@ static const char *made_value(struct fuzz_source *in)
     return FUZZ_PICK(in, values);
 }
 
-/* Adds up to three of keys, each with some value. Returns their number. */
+/* Adds up to three of these keys, each with some value. Returns the number of
+ * keys added. */
 static unsigned add_keys(struct fuzz_source *in, const char *indent,
     const char *const *keys, size_t count, struct buf *to)
 {

@@ -198,8 +198,8 @@ static int64_t early_ticks(struct fuzz_source *in)
     return ticks > TICKS_1970 ? ticks / 4 + TICKS_1970 / 4 * 3 : ticks;
 }
 
-/* Writes and reads a checkpoint: it must be the same, or without its path if
- * the path does not fit. */
+/* Writes a checkpoint and reads it back. It must be the same; only its path may
+ * be missing, if the path does not fit. */
 static void check_checkpoint(
     const struct cascade_checkpoint *checkpoint, const struct walk_path *path)
 {

@@ -14,8 +14,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* A text: before, then count times unit, then after. A large text is never in
- * memory as a whole. */
+/* A text: `before`, then `count` times `unit`, then `after`. A large text is
+ * never in memory as a whole. */
 struct piece {
     const char *before, *unit;
     size_t count;

@@ -78,8 +78,8 @@
 #define PUT_FAILED                                                             \
     .command = "enqueue good channel=a --id a", .yaml = CLOUD(KEY), .code = 69
 
-/* A job whose tables are in the hostile store, beside the job of the other
- * queue, whose tables are not. */
+/* A job whose tables are in the hostile store. The configuration also has the
+ * job of the other queue, whose tables are in the embedded store. */
 #define BAD                                                                    \
     "  bad:\n    kind: cascade-delete\n    args: [channel]\n"                  \
     "    parent: {table: Channels, partition_key: \"{channel}\", row_key: "    \

@@ -2,9 +2,10 @@
 /*
  * The real platform, with clocks that a test can change while the process runs:
  * it can make them run faster, put them ahead, and make a thread stand still.
- * The settings (struct bend) are in a file that other processes also map or
- * write. So several processes can share one time, and each process can still
- * have errors of its own.
+ * The settings (struct bend) are in a file, which other processes may also map
+ * or write. If the files of several processes begin with the same settings, the
+ * processes have the same time; afterwards the clocks of each can be changed
+ * alone.
  */
 #ifndef TW_TESTS_BENT_PLATFORM_H
 #define TW_TESTS_BENT_PLATFORM_H

@@ -31,8 +31,9 @@ void direct_put(struct store *store, const char *queue, const char *text);
  * included; -1: there is no such queue. */
 int64_t direct_messages(struct store *store, const char *queue);
 
-/* direct_get: reads an entity into `to` (NULL: it is not kept). Returns every
- * outcome to the caller; TW_NOT_FOUND: there is no such entity. */
+/* direct_get: reads an entity into `to` (NULL: it is not kept). It never ends
+ * the process, but returns the outcome; TW_NOT_FOUND: there is no such
+ * entity. */
 enum tw_err direct_get(struct store *store, const char *table,
     struct slice partition_key, struct slice row_key, struct page *to);
 

@@ -19,8 +19,8 @@ void fast_platform_use(void);
  * time was over. A thread whose waits are all late never rests. */
 unsigned fast_platform_late_waits(void);
 
-/* fast_platform_ahead: puts the clocks ms ahead of those of another process.
- * Call it before any thread exists. */
+/* fast_platform_ahead: advances the clocks, so that they are `ms` ahead of
+ * those of another process. Call it before any thread exists. */
 void fast_platform_ahead(int64_t ms);
 
 #endif

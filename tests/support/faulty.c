@@ -242,8 +242,8 @@ static void wait_ms(struct faulty *faulty, int64_t ms)
     platform_unlock(&faulty->mutex);
 }
 
-/* Checks the deadline, as the inner store would, for a request that is not sent
- * to the inner store. */
+/* For a request that the inner store does not get: checks the deadline, as the
+ * inner store would. True: the deadline has passed; *ret is the outcome. */
 static bool stays_away(
     const struct effect *effect, struct exchange *exchange, enum tw_err *ret)
 {

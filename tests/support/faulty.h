@@ -21,8 +21,8 @@ enum fault {
     FAULT_UNSENT,      /* not done: the request was never sent */
     FAULT_BUSY,        /* not done: 503 */
     FAULT_BUSY_HINTED, /* not done: 503 with a Retry-After of hint_ms */
-    FAULT_ERROR, /* not done: 500; the caller cannot know whether a write was
-                    done */
+    FAULT_ERROR, /* not done: 500, from which the caller cannot tell whether a
+                    write was done */
     FAULT_ERROR_HINTED, /* the same as FAULT_ERROR, with a Retry-After of
                            hint_ms */
     FAULT_LOSE_REQUEST, /* not done, no answer */
@@ -41,8 +41,9 @@ enum fault {
     FAULTS,
 };
 
-/* Of 1000 requests of one of `calls`, per_mille meet this fault (if the call
- * can meet it). Requests that no share takes meet no fault. */
+/* Of 1000 requests whose call is in the set `calls`, per_mille meet this fault,
+ * if it can happen to the call. Requests that belong to no share meet no
+ * fault. */
 struct faulty_share {
     enum fault fault;
     unsigned per_mille;
@@ -81,9 +82,9 @@ struct faulty {
     unsigned top_max;  /* a scan that asks for more entities gets TW_TOO_LARGE;
                           0: no limit */
     bool refuse_scans; /* every scan gets TW_TOO_LARGE */
-    unsigned expire_token; /* n: TW_INVALID for one scan: the n-th scan, or the
-                              first later one, that has a continuation; 0:
-                              none */
+    unsigned expire_token; /* n: TW_INVALID for the first scan with a
+                              continuation, beginning with the n-th scan; 0: for
+                              no scan */
     unsigned page_max;     /* maximum entities of a page; 0: no limit */
 
     pthread_mutex_t turn;        /* held while before() runs */
@@ -97,7 +98,8 @@ struct faulty {
     unsigned changed_late; /* of these, those that succeeded */
     unsigned tops[64];     /* `top` of the n-th scan */
     size_t largest_batch;
-    unsigned running, most_running; /* batches at the same time */
+    unsigned running, most_running; /* batches that run now; maximum of
+                                       `running` */
 };
 
 /* FAULTY_CHOICE: begins the definition of a function for the member choose. */

@@ -46,8 +46,8 @@ void fixture_check_text(
 struct entity fixture_entity(struct fixture *f, const char *partition_key,
     const char *row_key, const char *properties);
 
-/* fixture_operation: returns an operation on such an entity; etag may be
- * NULL. */
+/* fixture_operation: returns an operation on an entity like that of
+ * fixture_entity(); etag may be NULL. */
 struct operation fixture_operation(struct fixture *f, enum operation_type type,
     const char *partition_key, const char *row_key, const char *etag,
     const char *properties);

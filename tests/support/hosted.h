@@ -68,15 +68,16 @@ struct hosted {
     int64_t read, written, deleted, skipped, failed, stopping_calls;
     int64_t resumes_ticks, resumes_ms, caught_up_ticks, behind;
     bool closes_job;
-    int share; /* in thousandths; -1: not known. between() may read it too */
+    int share; /* how much of the work is done, in thousandths; -1: not known.
+                  between() may read it too */
     enum run_waits_for waits_for;
     char failed_why[1024], failed_step[160];
     char note[4096]; /* the notes of all attempts, each in a line */
     int parent_found;
 };
 
-/* hosted_init: begins with the jobs in configuration: YAML, the map below
- * `jobs:`. A problem in it ends the test. */
+/* hosted_init: begins a hosted run. configuration: its jobs, as the YAML map
+ * below `jobs:`. A problem in it ends the test. */
 void hosted_init(struct hosted *h, const char *configuration);
 
 /* hosted_begin: hosted_init(), and creates these tables, separated by

@@ -80,8 +80,8 @@ enum tw_err request_pass(struct interposed *self, struct exchange *exchange,
     const struct store_request *request);
 
 /* request_forget: undoes what an answer has brought: empties the page and the
- * messages, and sets the receipt to `before` again; NULL: does not change the
- * receipt. */
+ * messages, and restores the pop receipt. before: the pop receipt to restore;
+ * NULL: it is not changed. */
 void request_forget(const struct store_request *request, const char *before);
 
 /* call_name: returns the name of a call for people, such as "scan".

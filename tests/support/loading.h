@@ -21,8 +21,8 @@ struct loading {
     struct job_stores stores;
 };
 
-/* loading_begin: loads text, the map below `jobs:`. Main is the default store.
- * l is zero, or was begun before: then it is ended first. */
+/* loading_begin: loads `text`, the map below `jobs:`. Main is the default
+ * store. If `l` was begun before, it is ended first; else it must be zero. */
 void loading_begin(struct loading *l, const char *text);
 
 /* loading_begin_with: the same with `stores` stores, of which the one with the
@@ -43,8 +43,8 @@ int loading_tear_down(void **state);
 void loading_good(struct loading *l, const char *text);
 
 /*
- * loading_refused: fails unless text has an error, one of the problems contains
- * part, and no job is loaded.
+ * loading_refused: fails unless `text` has an error, one of the problems
+ * contains `part`, and no job is loaded.
  */
 void loading_refused(const char *text, const char *part);
 

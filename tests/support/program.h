@@ -15,8 +15,8 @@
 /* program_die: prints what failed, with the text of errno, and exits with 1. */
 void program_die(const char *what) __attribute__((noreturn));
 
-/* program_number: returns the number in text. If text is NULL or no number, it
- * exits with PROGRAM_USAGE. */
+/* program_number: returns the number in `text`. If `text` is NULL or no number,
+ * the program exits with PROGRAM_USAGE. */
 uint64_t program_number(const char *text);
 
 /* program_seconds: returns CLOCK_MONOTONIC in seconds. */

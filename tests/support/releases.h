@@ -27,8 +27,8 @@
     "  - to: 2\n"                                                              \
     "    steps:\n"                                                             \
     "    - set: {property: C, type: Edm.Int32, value: 0}\n"
-/* The same job twice. RENAME: B has the value of T. LOSSY: T is a Double and B
- * an Int32, which loses the fraction of T. */
+/* Two jobs that differ only in how they make B of T. RENAME: B has the value of
+ * T. LOSSY: T is a Double and B an Int32, which loses the fraction of T. */
 #define RELEASE_RENAME "up:\n" RELEASE_VERSION                                 \
     "    - rename: {property: T, to: B}\n"
 #define RELEASE_LOSSY "up:\n" RELEASE_VERSION                                  \
@@ -43,11 +43,11 @@ enum release_end { RELEASE_OPEN, RELEASE_CONTRACTED, RELEASE_NAMED };
 
 enum release_way {
     OLD_MERGE,
-    OLD_MERGE_V, /* merges T and its own version */
+    OLD_MERGE_V, /* merges T and the release's own version */
     OLD_TYPED, /* replaces the entity by the properties that it knows, without a
                   version */
-    OLD_TYPED_V1,     /* the same with its own version */
-    OLD_TYPED_V_READ, /* the same with the version that it has read */
+    OLD_TYPED_V1,     /* the same with the release's own version */
+    OLD_TYPED_V_READ, /* the same with the version that the release has read */
     OLD_DYNAMIC, /* replaces the entity by all properties that it has read */
     OLD_DYNAMIC_V1,
     NEW_MERGE,
@@ -64,7 +64,7 @@ enum release_way {
 
 const char *release_way_name(enum release_way way);
 
-/* The ways in which one new release writes; unused elements are
+/* Each row has the ways in which one new release writes; unused elements are
  * RELEASE_WAYS. */
 #define RELEASE_GROUP_MAX 4
 #define RELEASE_GROUPS 6
@@ -75,7 +75,8 @@ extern const enum release_way RELEASE_GROUP[RELEASE_GROUPS][RELEASE_GROUP_MAX];
 struct release_state {
     int t, b, c, v;
     int x;           /* the record TablewardExpanded, as an index into texts */
-    int side, value; /* last write of T or B: who wrote, and what */
+    int side, value; /* last write of T or B: a release_side, and the value that
+                        it wrote */
     int set;         /* value of the last write of C */
 };
 
@@ -107,8 +108,8 @@ void releases_read(struct releases *releases, const struct entity *entity,
     struct release_state *state);
 void releases_clear(struct releases *releases);
 
-/* releases_write: changes state as a release that writes value in this way.
- * False: a release would not write in this way now. Rule U7: a release does not
+/* releases_write: changes `state` as a release does that writes `value` in this
+ * way. False: a release would not write so now. Rule U7: a release does not
  * remove a property if the record is missing, or if the property was absent
  * when the entity was converted. */
 bool releases_write(struct releases *releases, struct release_state *state,

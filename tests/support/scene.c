@@ -69,8 +69,8 @@ void scene_remove(
     scene_quietly(hosted_remove(&h, table, partition_key, row_key));
 }
 
-/* Calls what() on the store behind the script. After failures that the script
- * has made, the breaker of the script's store may be open. */
+/* Calls what() on the store behind the script: the circuit breaker of the
+ * script's store may be open after the failures that the script has made. */
 static void past_script(
     void (*what)(struct hosted *host, const char *rows), const char *rows)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A test of a kind of job on one store, with virtual clocks: the test scripts
- * what single requests of the run meet, and keeps the failures that the run
- * reports. There is one scene at a time; tests use its variables by their short
- * names.
+ * A test of a kind of job on one store, with virtual clocks. A script
+ * (script.h) decides what single requests of the run meet, and the scene keeps
+ * the failures that the run reports. There is one scene at a time; tests use
+ * its variables by their short names.
  */
 #ifndef TW_TESTS_SUPPORT_SCENE_H
 #define TW_TESTS_SUPPORT_SCENE_H
@@ -25,8 +25,8 @@ int scene_end(void **state);
 /* scene_restart: ends the scene, if one was begun, and calls scene_begin(). */
 void scene_restart(const char *jobs, const char *tables);
 
-/* scene_quietly: carries out this statement of the test; its requests meet no
- * event. */
+/* scene_quietly: carries out a statement of the test. The requests of this
+ * statement meet no event of the script. */
 #define scene_quietly(...)                                                     \
     do {                                                                       \
         bool before = s.quiet; /* an event may call this too */                \
@@ -36,7 +36,7 @@ void scene_restart(const char *jobs, const char *tables);
         s.quiet = before;                                                      \
     } while (0)
 
-/* These requests are the test's own: they meet no event.
+/* The requests of these functions meet no event of the script.
  * scene_put, scene_replace, scene_remove: as hosted_put(), hosted_replace() and
  * hosted_remove().
  * scene_json: as hosted_json(); "none": there is no such entity. */
@@ -53,8 +53,8 @@ const char *scene_json(
 void scene_rows(const char *rows);
 void scene_check(const char *rows);
 
-/* scene_edited: returns the JSON of the entity without its braces, with the
- * first text `from` replaced by `to`.
+/* scene_edited: returns the JSON of the entity without its braces; the first
+ * occurrence of the text `from` is replaced by `to`.
  * scene_edit: stores the entity with this change, as an application does. */
 const char *scene_edited(const char *table, const char *partition_key,
     const char *row_key, const char *from, const char *to);
@@ -63,8 +63,8 @@ void scene_edit(const char *table, const char *partition_key,
 
 /* scene_check_keys: fails unless the table has these keys, written as
  * hosted_dump() writes them.
- * scene_check_is: fails unless the entity has exactly these properties; "none":
- * unless it does not exist.
+ * scene_check_is: fails unless the entity has exactly these properties; json
+ * "none": fails if the entity exists.
  * scene_check_has: fails unless part is in the JSON of the entity.
  * scene_check_reported: fails unless part is in the reports. */
 void scene_check_keys(const char *table, const char *keys);

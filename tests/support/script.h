@@ -22,11 +22,12 @@ struct script_event {
     enum operation_type type; /* for a batch: the type of its first operation */
     unsigned first, last;     /* counted from 1, since the event was added */
 
-    /* What these requests meet. */
+    /* What happens to these requests. */
     enum tw_err answer; /* TW_OK: the answer of the store */
-    bool unsent;        /* the requests are not carried out; needs an answer */
-    bool dies; /* the worker is killed: before the request if it is unsent, else
-                  after it was carried out */
+    bool unsent;        /* the requests are not carried out; `answer` must not
+                           be TW_OK */
+    bool dies; /* the worker is killed: before the request is sent if `unsent`,
+                  else after it was carried out */
     void (*before)(struct hosted *h);
     void (*after)(struct hosted *h);
 

@@ -29,9 +29,9 @@ void storm_complain(char *complaint, size_t size, const char *format, ...)
     TW_PRINTF(3, 4);
 
 /*
- * storm_each_seed: calls play() for the seeds 1 to everyday. The environment
- * may change this: with TABLEWARD_SEEDS=5000 it plays the seeds 1 to 5000, with
- * TABLEWARD_SEED=17 only the seed 17, with alone = true.
+ * storm_each_seed: calls play() for the seeds 1 to `everyday`; alone is false.
+ * The environment may change this. With TABLEWARD_SEEDS=5000 the seeds are 1 to
+ * 5000. With TABLEWARD_SEED=17 there is only the seed 17, and alone is true.
  */
 void storm_each_seed(
     void (*play)(uint64_t seed, bool alone), uint64_t everyday);

@@ -9,7 +9,7 @@
 
 static struct test *tests;   /* in the order of their lines */
 static struct test *running; /* NULL: no test runs */
-static bool passed;          /* the running test has come to its end */
+static bool passed;          /* the running test has ended without a failure */
 static char at_case[256];    /* empty: the running test has named no case */
 static char folder[FOLDER_BYTES];
 static pid_t folder_owner; /* only this process removes the folder; children of

@@ -133,7 +133,7 @@ void test_fails(int outcome, int code, const char *says, const char *part,
 void test_folder(char ret[FOLDER_BYTES]);
 
 /*
- * test_case: names the case of a table that the test has reached. If an
+ * test_case: tells which case of a table of cases the test has reached. If an
  * assertion fails before the next call, or before the end of the test, the case
  * is printed with the failure.
  */

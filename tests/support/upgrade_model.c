@@ -83,8 +83,8 @@ static bool convert(const struct property *from, enum edm_type to,
     abort();
 }
 
-/* Stores value under the name `to`. Fails if the entity has a property of this
- * name, other than value itself, with another value. */
+/* Stores value under the name `to`. Fails if another property already has this
+ * name, with another value. */
 static enum model_end put_at(struct entity *entity, struct arena *arena,
     const char *to, const struct property *value)
 {
@@ -130,8 +130,8 @@ static bool removes(const struct model_step *step)
            (step->type == MODEL_RETYPE && step->to);
 }
 
-/* Removes the old properties. Fails if `to` is missing, because the value of
- * the old property would be lost. */
+/* Removes the old properties. Fails if `to` is missing, because a removal would
+ * then lose the value. */
 static enum model_end contract(
     const struct model_upgrade *upgrade, struct entity *entity)
 {

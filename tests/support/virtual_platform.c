@@ -217,8 +217,8 @@ static void stack_give(void *stack)
 /* ---- the switch from thread to thread ---- */
 
 #ifdef __x86_64__
-/* Saves the registers that a call must keep on the stack of the running thread,
- * and continues on the stack `to`. */
+/* Saves on the stack of the running thread the registers that a call must
+ * preserve, and continues on the stack `to`. */
 void virtual_switch(void **from, void *to);
 __asm__(".text\n"
         ".p2align 4\n"

@@ -17,8 +17,9 @@
  * locks and waits that began on one virtual platform must end on it.
  *
  * A "process" is a group of these threads with its own clocks and randomness.
- * The memory of a crashed process is never freed: for many executions, fork a
- * child for some of them and let it end.
+ * The memory of a crashed process is never freed. So a test with many
+ * executions forks a child for every few of them: the memory goes with the
+ * child.
  *
  * Not simulated: time that libraries ask the operating system for, and threads
  * that libraries start.
@@ -58,7 +59,7 @@ void virtual_platform_use(const struct virtual_options *options);
 void virtual_platform_end(void);
 
 /* virtual_process: makes a process. Returns its id: 1, 2, ... The id 0 is the
- * outside, whose clocks are the true ones: tests use it as the service. */
+ * outside. It has the true clocks, so tests use it as the service. */
 int virtual_process(const char *name);
 
 /* virtual_start: starts a thread in `process`. This thread is never joined. If
@@ -83,9 +84,9 @@ void virtual_sleep(int64_t ms);
 /*
  * virtual_mask, virtual_unmask: between these calls, which may be nested, the
  * calling thread is a request inside the service. It runs without a hand-off,
- * is neither stalled nor crashed, and reads the true clocks. It must not wait
- * for another thread: this ends the process with a message. If it waits until a
- * time, the clock jumps to this time.
+ * is neither stalled nor crashed, and reads the true clocks. A wait for a time
+ * makes the clock jump to this time. A wait for another thread ends the process
+ * with a message.
  */
 void virtual_mask(void);
 void virtual_unmask(void);

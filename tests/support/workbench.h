@@ -91,7 +91,8 @@ struct workbench {
     struct store *stores_list[1];
     const char *store_names[1];
     struct job_stores stores;
-    struct store *two_stores[2]; /* with a store of workbench_add_store() */
+    struct store *two_stores[2]; /* stores_list[0] and the store of
+                                    workbench_add_store() */
     const char *two_names[2];
     struct setup_queue queues[2]; /* the second one has `job:` */
     struct setup setup;
@@ -101,7 +102,7 @@ struct workbench {
     struct attempt_environment environment; /* its stopping() returns `stop` */
 
     _Atomic(struct bench_run *)
-        runs; /* from workbench_stored() and _new_run() */
+        runs; /* those of workbench_stored() and workbench_new_run() */
 
     struct platform_mutex lock; /* guards all members below */
     struct platform_cond changed;
@@ -175,8 +176,8 @@ int workbench_tear_down_virtual(void **state);
     TEST_WITH(name, workbench_set_up_virtual, workbench_tear_down_virtual,     \
         struct workbench *bench)
 
-/* workbench_meets: the first-th to last-th request of this call meet the fault,
- * counted from now on (1: the next request). */
+/* workbench_meets: of the next requests of this call, the requests number
+ * `first` to `last` meet the fault (1: the next request). */
 void workbench_meets(struct workbench *bench, enum bench_call call,
     unsigned first, unsigned last, enum bench_fault fault);
 
@@ -229,7 +230,7 @@ int64_t workbench_take(
     struct workbench *bench, const char *queue, struct messages *ret);
 
 /* workbench_receive: as workbench_take(), but returns the message in the form
- * that a lease takes. This form lives as long as taken. */
+ * that a lease takes. This form lives as long as `taken`. */
 struct lease_message workbench_receive(
     struct workbench *bench, const char *queue, struct messages *taken);
 
@@ -277,8 +278,8 @@ size_t workbench_listed(
 enum tw_err workbench_store_run(
     struct workbench *bench, struct ledger_run *run);
 
-/* workbench_spoil_run: replaces the run by an entity that the worker cannot
- * read as a run, or inserts this entity. Its State is an Int32: a tool that
+/* workbench_spoil_run: stores an entity that the worker cannot read as a run,
+ * in place of the run if it exists. The entity's State is an Int32: a tool that
  * does not know the types of a run might write it so. */
 void workbench_spoil_run(
     struct workbench *bench, const char *job, const char *id);

@@ -34,7 +34,9 @@ struct scene {
                            units */
 };
 
-/* The inner store compares keys by code points, Azure by UTF-16 units. */
+/* The inner store compares keys by code points, Azure by UTF-16 units. Unless
+ * by_code_point is set, a scan is sent to the inner store without its range of
+ * PartitionKeys, and the range is applied here, by UTF-16 units. */
 static enum tw_err send_in_order(struct interposed *self,
     struct exchange *exchange, const struct store_request *request)
 {
@@ -259,8 +261,8 @@ SCENE_TEST(what_goes_on_after_a_key_is_one_part)
     assert_int_equal(scene->came[5], EACH - 10);
     scene->came[5] = EACH;
     assert_came(scene, 5, KEYS);
-    /* One scan reads the rest of that partition, one the partitions after
-     * it. */
+    /* One scan reads the rest of the partition, another one reads the
+     * partitions after it. */
     assert_int_equal(scene->first_pages, 2);
 }
 

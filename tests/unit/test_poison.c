@@ -170,7 +170,9 @@ FIXTURE_TEST(a_message_that_comes_again_is_put_where_the_queue_answers)
 FIXTURE_TEST(somebody_else_s_insert_is_as_good)
 {
     assert_ok(poison(f, LEDGER_UNREADABLE));
-    assert_ok(poison(f, LEDGER_UNREADABLE)); /* it comes again: it only goes */
+    assert_ok(poison(f, LEDGER_UNREADABLE)); /* a second delivery: the run is
+                                                stored, so only the message is
+                                                deleted */
     expect_poisoned(f, LEDGER_UNREADABLE);
     workbench_meets(&f->bench, BENCH_GET, 1, 1, BENCH_GONE);
     assert_ok(poison(f, LEDGER_UNREADABLE));

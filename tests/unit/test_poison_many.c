@@ -180,9 +180,9 @@ TEST(list_with_all_has_a_line_for_each)
     assert_non_null(strstr(output, " and 6 more  "));
 }
 
-/* Only the first 32 messages of a queue can be peeked. */
-/* InsertionTime has whole seconds. So the first message is certainly the oldest
- * only if the others are put in a later second. */
+/* Only the first 32 messages of a queue can be peeked, so the message must be
+ * among the oldest. InsertionTime has whole seconds: the message is certainly
+ * the oldest if the others are put in a later second. */
 TEST(list_names_a_run_whose_message_can_be_shown)
 {
     char id[64] = "";

@@ -191,7 +191,8 @@ FIXTURE_TEST(
     expect_pass(bench, "a", "succeeded");
     expect(bench, "b", "succeeded");
     workbench_consume(bench, BENCH_QUEUE, "its own");
-    expect_pass(bench, "a", "none"); /* the first message is newer now */
+    expect_pass(bench, "a", "none"); /* now the first message is newer than the
+                                        ends of both runs */
     expect(bench, "b", "none");
 }
 
@@ -205,7 +206,8 @@ FIXTURE_TEST(a_run_whose_message_was_left_stays_for_thirty_days)
     expect_pass(bench, "a", "none");
 }
 
-/* A queue that cannot be read may have the message; an outage ends the pass. */
+/* If the response to the peek is invalid, the run stays, because its message
+ * may be in the queue. An outage ends the pass. */
 FIXTURE_TEST(a_run_stays_while_the_first_messages_of_its_queue_are_unknown)
 {
     store(bench, "a", LEDGER_SUCCEEDED, FOUR_DAYS_AGO);
@@ -220,8 +222,8 @@ FIXTURE_TEST(a_run_stays_while_the_first_messages_of_its_queue_are_unknown)
 
 /* ---- clocks ---- */
 
-/* Only the clock of this machine is set wrong. Pruning uses the clock of the
- * ledger's service, which also wrote the times of end. */
+/* Only the clock of this machine is wrong. The runs' times of end are by the
+ * clock of the ledger's service, and pruning uses this clock, too. */
 FIXTURE_TEST(a_wrong_clock_of_this_machine_prunes_nothing)
 {
     store(bench, "a", LEDGER_SUCCEEDED, "2026-11-20T23:59:59Z");
@@ -294,8 +296,9 @@ FIXTURE_TEST(a_row_without_its_run_goes)
     assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 1);
 }
 
-/* A newer version may store the run of its row where this version does not find
- * it. */
+/* A newer version of the program may store a run where this version does not
+ * find it. So an index row of a newer version stays, also if no run is found
+ * for it. */
 FIXTURE_TEST(a_newer_version_s_index_row_stays)
 {
     struct entity entity;
@@ -349,8 +352,8 @@ FIXTURE_TEST(an_outage_of_any_request_gives_the_pass_up)
     expect_pass(bench, "a", "none");
 }
 
-/* After such an outcome of a delete the pass continues. The next pass reads the
- * run again. */
+/* If a delete has one of these outcomes, the pass continues. The next pass
+ * reads the run again. */
 FIXTURE_TEST(an_outcome_that_others_decide_is_left_to_the_next_pass)
 {
     static const enum bench_fault cases[] = {

@@ -16,7 +16,9 @@ struct request {
     bool page;    /* true: a page; false: a batch */
     bool refused; /* the last try was refused */
     unsigned entities, tries;
-    int64_t sent_ms, answered_ms, again_ms; /* one of the last two is 0 */
+    int64_t sent_ms, answered_ms, again_ms; /* while it waits for a response,
+                                               again_ms is 0; while it waits for
+                                               its next try, answered_ms is 0 */
 };
 
 struct play {
@@ -341,7 +343,8 @@ TEST(silence_halves_what_may_be_in_flight)
     assert_true(rate_free_ms(&rate, 1001) == INT64_MAX);
 }
 
-/* The service refuses three requests in ten at any rate. */
+/* The service refuses three requests in ten, whatever the rate of requests
+ * is. */
 TEST(a_limit_that_is_none_is_given_up)
 {
     struct rate rate = limited_rate();
@@ -476,7 +479,7 @@ TEST(a_refusal_sets_the_rate_to_what_was_served_since_the_last)
     rate.per_s = 900;
     ask(&rate, 1000, 100, true);
     assert_true(rate.per_s == 900);
-    /* One measurement lowers the rate only by a limited factor. */
+    /* One measurement lowers the rate to no less than half. */
     rate = limited_rate();
     rate.per_s = 4000;
     ask(&rate, 1000, 100, true);

@@ -53,7 +53,8 @@ TEST(two_stores_of_one_account_share_its_rate)
         rate_limiter_account(limiter, &unknown));
     assert_ptr_not_equal(rate_limiter_account(limiter, &unknown),
         rate_limiter_account(limiter, &stranger));
-    /* After a reload another account's store may have the same address. */
+    /* After a reload, the struct of another account's store may be at the same
+     * address in memory. */
     again.capabilities.identity = "https://b.example";
     assert_ptr_equal(rate_limiter_account(limiter, &again),
         rate_limiter_account(limiter, &other));

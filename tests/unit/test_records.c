@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The records of a file: each line is returned once, in order, also if other
- * lines are invalid; and the rejects file. */
+/* Reads a file: each line is returned once and in order, even if other lines
+ * are invalid. Writes the rejects file. */
 #include <unistd.h>
 
 #include "tests/support/scratch.h"
@@ -40,10 +40,9 @@ static struct records *open_csv(const char *text)
     return open_slice(slice_of(text), RECORDS_CSV);
 }
 
-/* Fails unless the records are `wanted`, written as "first-last RowKey;",
- * "first-last !;" for an invalid record, "first-last .;" for a blank one, and
- * "first-last ^;" for one that is too long to hold. first and last are line
- * numbers. */
+/* Fails unless the records are `wanted`, which has "FIRST-LAST WHAT;" for each
+ * record. FIRST and LAST are line numbers. WHAT is the RowKey, or "!": the
+ * record is invalid, ".": it is blank, "^": it is too long to hold. */
 static void assert_records(struct records *records, const char *wanted)
 {
     struct record record;
@@ -181,8 +180,8 @@ static int64_t digest_of(
     return digest;
 }
 
-/* Checks that the digest after reading up to this line equals the one after
- * skipping up to it. */
+/* Checks that reading up to this line and skipping up to it give the same
+ * digest. */
 static void check_digest(
     const char *text, enum records_format format, uint64_t line)
 {
@@ -361,8 +360,8 @@ SCRATCH_TEST(a_line_that_is_too_long_is_rejected_whole)
     rejects_close(rejects);
 }
 
-/* A line over the limit within an open quote is written to the rejects file
- * after the lines before it, not when it is read ahead. */
+/* A line that is too long comes after an open quote, so it is read ahead. It
+ * must be written to the rejects file only after the lines before it. */
 SCRATCH_TEST(rejected_lines_keep_their_order)
 {
     char *text = filled(HEADER "p,a,\"x\np,b,", LINES_MAX_BYTES, "\np,c,x\n");

@@ -39,7 +39,8 @@ static enum lease_status let_go(void)
     return word;
 }
 
-/* Stops the renewal if the test has not: the lease must still be valid. */
+/* Stops the renewal, unless the test has stopped it. The lease must still be
+ * valid then. */
 static void end_held(void)
 {
     if (held.renewal)
@@ -300,8 +301,8 @@ HELD_TEST(an_acceptance_ends_with_the_checkpoint_of_the_next_round)
 }
 
 /* When a person accepts deletes again, the ledger still has the acceptance that
- * the last round used. The new acceptance must not be taken for the old one,
- * and so be lost. */
+ * the last round used. The new acceptance would be lost if it were taken for
+ * the old one. */
 HELD_TEST(deletes_accepted_before_the_used_acceptance_is_removed_count)
 {
     accept_deletes(bench);
@@ -478,7 +479,7 @@ VIRTUAL_TEST(an_overdue_renewal_is_sent_at_once)
     assert_int_equal(writes(bench), before + 1);
 }
 
-/* Delays each renewal of the message, which then fails, by 25 s. */
+/* Delays each renewal of the message by 25 s. The renewal fails afterwards. */
 BENCH_BETWEEN(answer_messages_late)
 {
     if (call == BENCH_RENEW)
@@ -509,7 +510,8 @@ HELD_TEST(a_phase_that_cannot_be_stored_says_why)
     assert_false(is_open());
 }
 
-/* The ledger refuses the ETag of the run, and cannot be read at once. */
+/* The ledger refuses the ETag of the run, and the first read of the ledger
+ * fails. */
 HELD_TEST(an_echo_that_cannot_be_read_at_once_is_read_later)
 {
     unsigned before = writes(bench);

@@ -37,7 +37,8 @@ struct job {
     struct scene *scene;
     char name;
     bool holds_on;
-    enum tw_err answers[8]; /* one for each try; the last repeats */
+    enum tw_err answers[8]; /* one for each try; all further tries get the last
+                               one */
     unsigned answer_count;
     int64_t hint_ms;
     int64_t started_ms[8];
@@ -78,8 +79,8 @@ static void scene_places(struct scene *scene, unsigned count)
     begin_pool(scene, count, 0);
 }
 
-/* Replaces the client by one whose requests must start `request_ms` before the
- * deadline `at_ms`. */
+/* Replaces the client by one whose requests must start at least `request_ms`
+ * before the deadline `at_ms`. */
 static void scene_deadline(
     struct scene *scene, int64_t at_ms, int64_t request_ms)
 {
@@ -364,9 +365,9 @@ SCENE_TEST(the_number_in_flight_may_change)
     assert_int_equal(scene->most_running, 1);
 }
 
-/* Returns how often a call that is never sent is tried, with 0.8 s between the
- * tries. The client gives up a service that it has not reached within 2 s.
- * reached: another request has reached the service. */
+/* Makes a call whose tries are never sent, with 0.8 s between them. Returns the
+ * number of tries. The client gives up a service that it has not reached within
+ * 2 s. reached: another request has reached the service. */
 static unsigned tries_of_unsent(struct scene *scene, bool reached)
 {
     struct job first = job_of(scene, 'a');
@@ -416,9 +417,9 @@ SCENE_TEST(a_stop_of_the_process_ends_what_waits_for_a_try)
 }
 
 /* The client of a run that is to be cancelled hurries. Its task that waits an
- * hour for the next try is tried once more soon. A task that the client submits
- * later is not waited for either. The task of another client continues to
- * wait. */
+ * hour for the next try is tried once more soon, and then ends. A task that it
+ * submits later also ends without such a wait. The task of another client
+ * continues to wait. */
 SCENE_TEST(who_hurries_waits_for_no_try)
 {
     struct pool_client *other = another(scene);
@@ -532,9 +533,9 @@ SCENE_TEST(an_open_circuit_breaker_ends_the_waits_of_others)
     expect_end(&waits, TW_REFUSED, 2);
 }
 
-/* Two clients have a task that waits for its next try. Only the task of the
- * client that watches for silence ends, because only its requests are
- * refused. */
+/* Two clients have a task that waits for its next try. Only the client `run`
+ * watches for silence. So only its requests to the silent store are refused,
+ * and only its task ends. */
 SCENE_TEST(a_silent_store_ends_the_waits_of_runs)
 {
     struct store store = {
@@ -634,9 +635,9 @@ SCENE_TEST(one_after_another_needs_one_thread)
     }
 }
 
-/* Submits 12 gated tasks of `bytes` bytes each, and opens the gate once
- * `expected` tasks are in flight. Returns how many tasks were in flight at
- * once. */
+/* Submits 12 tasks of `bytes` bytes each, which wait at the gate. Opens the
+ * gate once `expected` tasks are in flight. Returns how many tasks were in
+ * flight at once. */
 static unsigned most_at_once(
     struct scene *scene, struct store *store, size_t bytes, unsigned expected)
 {
@@ -776,7 +777,7 @@ static enum tw_err call_before_a_renewal(struct scene *scene)
 }
 
 /* A slow renewal leaves less time than a request may take. While the lease is
- * valid, the call must wait for the renewal and not end. The lease takes 0.35 s
+ * valid, the call must wait for the renewal and not end. The lease lasts 0.35 s
  * here; if the machine pauses this test for longer, the test is repeated. */
 SCENE_TEST(waits_for_a_renewal_while_the_lease_stands)
 {
@@ -798,7 +799,7 @@ SCENE_TEST(a_task_may_be_put_off)
     submit(scene->client, &job, 1);
     request_pool_wait(scene->client, &job.task);
     assert_true(job.started_ms[0] >= at_ms);
-    /* Nothing is left that could end. */
+    /* No task is left, so there is nothing to wait for. */
     assert_int_equal(request_pool_wait_any(scene->client, 1), 1);
 }
 

@@ -114,8 +114,8 @@ FIXTURE_TEST(a_run_ends_however_much_is_behind)
     assert_int_equal(atomic_load(&run.rounds), 2);
 }
 
-/* Rule A3: "newer" counts from the Date of a response that came before the
- * first request of the previous round, less 5 s. */
+/* Rule A3: an entity is "newer" if it was written after T - 5 s. T is the Date
+ * of a response that came before the first request of the previous round. */
 FIXTURE_TEST(newer_means_since_the_round_before_began_less_five_s)
 {
     int64_t began_ticks;
@@ -185,8 +185,9 @@ FIXTURE_TEST(a_following_run_goes_on_in_another_attempt_after_five_minutes)
     play(MINUTE_MS, false, ROUNDS_AGAIN);
 }
 
-/* The round was under way when the former attempt ended. Rule A1: like any
- * other run, it ends after its last round, even if entities are behind. */
+/* The former attempt ended during a round, and the job does not follow any
+ * more. Rule A1: like any other run, the run ends after its last round, even if
+ * entities are behind. */
 FIXTURE_TEST(a_round_without_follow_is_followed_by_the_last)
 {
     follow();
@@ -245,8 +246,8 @@ FIXTURE_TEST(finish_now_is_one_more_round)
 }
 
 /* A `finish` during a round needs another round: this round may have read
- * entities before they were changed. Rule A5: also if the job does not follow
- * any more. */
+ * entities before they were changed. By rule A5 this also holds if the job does
+ * not follow any more. */
 FIXTURE_TEST(finish_during_a_round_asks_for_another)
 {
     static const bool FOLLOW[] = {true, false};

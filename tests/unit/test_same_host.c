@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A worker beside other processes of its host: it continues the runs of
- * processes that have died, and no other runs. Each open lock file stands for a
- * process. Closing a lock file that notes runs does what the kernel does when
- * the process ends.
+ * processes that have died, and no other runs. In these tests each open lock
+ * file stands for a process, and notes the runs that the process owns. Closing
+ * the lock file stands for the end of the process, at which the kernel closes
+ * it.
  */
 #include "tests/support/test.h"
 #include "tests/support/workbench.h"
@@ -160,7 +161,8 @@ FIXTURE_TEST(the_lease_of_a_dead_owner_is_no_obstacle)
 }
 
 /* A process died. Then a process without a lock file, for example of an older
- * version, acquired the lease: its lease must be waited for. */
+ * version, acquired the lease. No lock file shows whether the second process
+ * lives, so the end of its lease must be waited for. */
 FIXTURE_TEST(the_lock_file_is_the_owner_s_and_not_the_run_s)
 {
     f->bench.setup.max_attempts = 5; /* no attempt waits for CRASHED_SPACING */
@@ -170,8 +172,9 @@ FIXTURE_TEST(the_lock_file_is_the_owner_s_and_not_the_run_s)
     expect_held(f);
 }
 
-/* If processes died without progress between their attempts, the next attempt
- * waits for CRASHED_SPACING as in other cases. */
+/* Two processes died, and the run made no progress between their attempts. The
+ * next attempt waits for CRASHED_SPACING, as it does if no lock file shows the
+ * deaths. */
 FIXTURE_TEST(crashed_attempts_are_spaced_all_the_same)
 {
     other_crashes(f);
@@ -193,7 +196,8 @@ FIXTURE_TEST(a_run_that_crashed_its_workers_is_cancelled_at_once)
     assert_string_equal(workbench_state(&f->bench, JOB, "r1"), "cancelled");
 }
 
-/* The attempt that completes a load before the cancel may crash, too. */
+/* A run is to be cancelled, but an attempt must first complete its load. This
+ * attempt may crash, too, so it also waits for CRASHED_SPACING. */
 FIXTURE_TEST(an_attempt_that_completes_a_load_before_a_cancel_is_spaced)
 {
     f->bench.kind.ends_load = true;

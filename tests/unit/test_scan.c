@@ -178,7 +178,8 @@ SCENE_TEST(an_expired_token_is_replaced_by_the_last_key)
     expect_gathered(scene, 2600, "A/000000", "B/001299");
 }
 
-/* On a store without key order a scan cannot continue after the last key. */
+/* On a store without key order a scan cannot continue after the last key, so it
+ * ends when its continuation token has expired. */
 SCENE_TEST(an_expired_token_ends_a_scan_that_has_no_order)
 {
     scene->faulty.outer.store.capabilities.ordered = false;
@@ -188,8 +189,8 @@ SCENE_TEST(an_expired_token_ends_a_scan_that_has_no_order)
     assert_int_equal(scene->got.entities, 1000);
 }
 
-/* A proxy that answers some scans with the first page again, as from a cache,
- * with the continuation token of that page. */
+/* A proxy that caches the first page. It answers some later scans with this
+ * page again, and with the continuation token of this page. */
 struct keeper {
     struct interposed outer; /* first member: cast to this struct */
     atomic_uint scans;       /* number of scans, counted on several threads */
@@ -216,7 +217,7 @@ static enum tw_err keeper_meet(struct interposed *self,
 TEST(a_page_that_came_again_is_not_taken)
 {
     static const struct {
-        unsigned first, last; /* range of scans that get the first page */
+        unsigned first, last; /* scans that get the cached page */
         unsigned page_max;
         enum tw_err code;
         size_t entities;
@@ -299,14 +300,15 @@ struct slow_body {
     struct platform_cond came;
     unsigned scans;
     bool repeats; /* the second request gets the first page again */
-    bool breaks;  /* the first response with the first page breaks off */
-    bool shrinks; /* all other responses have fewer entities */
+    bool breaks;  /* the first response breaks off after its header */
+    bool shrinks; /* the responses after the first one have fewer entities */
     bool seen;    /* a second request came before the first one was answered */
-    unsigned refusals; /* number of requests for later pages that are refused */
+    unsigned refusals; /* how many requests for later pages are refused */
 };
 
-/* Returns 700 entities of the requested page, or of the first page (`first`).
- * Such a page ends at another entity, and so has another continuation token. */
+/* Returns 700 entities of the requested page or, if `first`, of the first page.
+ * The page ends at another entity than a whole page, and so has another
+ * continuation token. */
 static enum tw_err send_fewer(struct interposed *self,
     struct exchange *exchange, const struct store_request *request, bool first)
 {
@@ -320,9 +322,9 @@ static enum tw_err send_fewer(struct interposed *self,
     return request_send(self->inner, exchange, &again);
 }
 
-/* Sends the header again and again until a second request comes. A header that
- * arrives before the scan's owner waits for the page does not cause a request
- * for the next page. */
+/* Sends the header again and again until a second request comes. One header is
+ * not enough: if it arrives before the scan's owner waits for the page, it
+ * causes no request for the next page. */
 static enum tw_err send_until_a_second_comes(struct slow_body *slow,
     struct exchange *exchange, const struct store_request *request)
 {

@@ -264,8 +264,8 @@ FIXTURE_TEST(a_following_run_waits_between_rounds_until_finish)
     h.finish = RUN_NOT_FINISHING;
 }
 
-/* The service accepts a filter of at most 15 comparisons. Later rounds also
- * need the Timestamp, and must work with such a filter, too. */
+/* The service accepts a filter of at most 15 comparisons. The filter of the job
+ * has 15, and later rounds also compare the Timestamp. */
 FIXTURE_TEST(a_filter_of_fifteen_comparisons_follows_too)
 {
     struct buf job;
@@ -386,8 +386,9 @@ FIXTURE_TEST(a_version_that_was_applied_stays_in_the_document)
     assert_true(holds("2", "'Body':'t'"));
 }
 
-/* A worker whose configuration is older brings entities to its own newest
- * version; a document may begin above versions that no entity needs. */
+/* A document may lack a version that was applied, in two cases. A worker with
+ * an older configuration brings entities only to its own newest version. And a
+ * document may begin above versions that no entity needs. */
 FIXTURE_TEST(a_version_outside_of_the_document_may_have_been_applied)
 {
     put("1", AS_OLD);

@@ -128,14 +128,15 @@ static unsigned count_between(
         count += count_in(masked, got, secret, first);
         if (got <= PIECE || got == to - from)
             break;
-        from += got - PIECE + 1; /* a copy may cross the border */
+        from += got - PIECE + 1; /* a copy of the secret may lie across the end
+                                    of this piece */
     }
     (void)close(memory);
     return count;
 }
 
-/* Searches the writable memory of the process for PIECE bytes of the secret,
- * from index `first` on. Returns the number of copies. */
+/* Searches the writable memory of the process for the PIECE bytes of the secret
+ * that begin at index `first`. Returns the number of copies. */
 static unsigned copies(char (*secret)(size_t at), size_t first)
 {
     FILE *maps = fopen("/proc/self/maps", "re");
@@ -218,8 +219,8 @@ static void unload_and_forget(struct fixture *f)
 
 /* ---- tests ---- */
 
-/* Of a key only the decoded bytes are kept, which sign requests, and not the
- * text. The copies that are found show that the search works. */
+/* The text of a key is not kept, only its decoded bytes, which sign requests.
+ * The copies that are found show that the search works. */
 FIXTURE_TEST(a_secret_of_a_file_is_kept_once_at_most)
 {
     static const struct {

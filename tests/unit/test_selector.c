@@ -133,7 +133,8 @@ FIXTURE_TEST(what_cannot_be_made_is_told_by_its_name)
 }
 
 /* A rendered prefix may be longer than any key. Then it selects nothing, and
- * the request has a key that is not longer than the service accepts. */
+ * the request must not contain a key that is longer than the service
+ * accepts. */
 FIXTURE_TEST(a_prefix_that_is_longer_than_any_key_begins_none)
 {
     const char *key = repeated("x", 512);
@@ -172,8 +173,8 @@ static void check_matches(
     }
 }
 
-/* MATCHES: for each entity of the list, the rule with arguments a and b must
- * match the entity, or not, as the list says. */
+/* MATCHES: fails unless the rule, with the arguments `a` and `b`, matches
+ * exactly those entities of the list that have `matches`. */
 #define MATCHES(rule, a, b, ...)                                               \
     do {                                                                       \
         static const struct match list[] = {__VA_ARGS__};                      \

@@ -242,7 +242,8 @@ SCENE_TEST(what_was_done_before_is_a_part)
         int share = atomic_load(&scene->run.share);
 
         if (seen == MANY)
-            assert_int_equal(share, -1); /* the number to come is unknown */
+            assert_int_equal(share, -1); /* the number of entities to come is
+                                            unknown */
         else
             assert_in_range(share, last, 999);
         if (share >= 0 && abs(share - (int)(seen * 500 / MANY)) > 20)

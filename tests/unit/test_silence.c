@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A store that accepts requests and never responds occupies one slot, and only
- * for a part of the time. In a model of a worker, with four slots and the real
- * request pool, runs on such stores are started before runs on a store that
- * responds.
+ * A store that accepts requests and never responds may occupy only one slot,
+ * and only for a part of the time. The test is a model of a worker with four
+ * slots and the real request pool. Its runs on such stores are started before
+ * its runs on a store that responds.
  */
 #include <string.h>
 
@@ -50,7 +50,8 @@ SILENCE_TEST(a_first_request_leaves_alone)
     }
 }
 
-/* A store that has not responded for a while may no longer respond. */
+/* A store that has not responded for ten seconds may no longer respond. So
+ * again only one request is sent at first. */
 SILENCE_TEST(after_ten_seconds_there_is_a_first_request_again)
 {
     request(silence, 5000, 5000, SILENCE_RESPONSE);
@@ -202,7 +203,8 @@ struct scene {
     struct service good, bad[SLOTS];
     struct one_run runs[BAD + GOOD];
     size_t count, left, good_left;
-    int64_t lost_ms;     /* time of attempts whose runs were then held */
+    int64_t lost_ms;     /* total time of the attempts after which the run was
+                            held */
     bool ends_with_good; /* the model ends when all runs on the responding store
                             have ended */
     int64_t until_ms;    /* no run is started later */
@@ -443,7 +445,7 @@ SCENE_TEST(one_that_drops_connections_is_silent)
     assert_int_equal(scene->bad[0].most, 1);
 }
 
-/* All requests to the silent stores but one are given up. */
+/* All requests to the silent stores are given up, except one. */
 SCENE_TEST(four_silent_stores_occupy_one_slot)
 {
     check_beside(scene, SLOTS, 2 * ASK_MS + SILENCE_FIRST_MS);
@@ -489,8 +491,8 @@ TEST(a_silent_store_costs_a_twentieth_at_most)
     }
 }
 
-/* When the store responds again, its held runs succeed as soon as they are
- * tried again: the only other wait is that of silence.h. */
+/* When the store responds again, each held run succeeds at its next attempt.
+ * Besides the waits for these attempts there is only the pause of silence.h. */
 TEST(a_store_that_responds_again_is_served)
 {
     struct scene scene;

@@ -440,7 +440,7 @@ VIRTUAL_BENCH_TEST(stopped_beyond_its_lease_it_was_not_overtaken)
     assert_int_equal(bench->attempts, 1);
 }
 
-/* Stores an entity that is no valid run in place of run r1. */
+/* Stores, in place of run r1, an entity that is no valid run. */
 static void spoil_run(struct workbench *bench)
 {
     struct entity entity;
@@ -453,7 +453,8 @@ static void spoil_run(struct workbench *bench)
     arena_done(&arena);
 }
 
-/* The command must not report a wrong use, as if the id were another run's. */
+/* The command must not report wrong usage, as it does if the id belongs to
+ * another run. */
 VIRTUAL_BENCH_TEST(a_run_that_cannot_be_read_is_said)
 {
     spoil_run(bench);

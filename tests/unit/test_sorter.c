@@ -23,8 +23,8 @@ struct scene {
     struct sorter *sorter;
     struct arena arena; /* of the entity that is added */
     struct page page;
-    unsigned descents; /* number of RowKeys that are less than the one before
-                          them in their batch */
+    unsigned descents; /* how often a RowKey was less than the one before it in
+                          its batch */
 };
 
 static bool never_stopping(struct run *run)

@@ -486,7 +486,7 @@ FIXTURE_TEST(prefix_range_ends_before_the_next_code_point)
         {"a\xef\xbf\xbf", "b"},                 /* U+FFFF: dropped */
         {"a\xf4\x8f\xbf\xbf", "b"},             /* U+10FFFF: dropped */
         {"\xef\xbf\xbf\xf4\x8f\xbf\xbf",
-            NULL}, /* no code point has a follower */
+            NULL}, /* no code point of the prefix has a successor */
         {"\xf0\x9f\x98\x80", "\xf0\x9f\x98\x81"},
         {"\xf0\x90\x8f\xbf",
             "\xf0\x90\x90\x80"}, /* the low surrogate overflows */

@@ -442,8 +442,8 @@ FIXTURE_TEST(a_run_without_its_argument_fails)
     assert_string_equal(text, "argument channel is missing");
 }
 
-/* The service never sends such a property, but an imported file may have
- * one. */
+/* A property whose value is not of its type: the service never sends one, but
+ * an imported file may have one. */
 FIXTURE_TEST(a_property_that_is_not_what_it_says_fails)
 {
     struct property odd = {slice_of("Odd"), EDM_INT32, slice_of("\"seven\"")};
@@ -709,8 +709,10 @@ FIXTURE_TEST(names_the_properties_it_reads)
 FIXTURE_TEST(knows_what_stands_alone)
 {
     static const struct {
-        const char *template, *property; /* its lone property; "": none */
-        int arg;                         /* its lone argument; -1: none */
+        const char *template, *property; /* if the template is just a property:
+                                            its name; else "" */
+        int arg;                         /* if it is just an argument: its
+                                            index; else -1 */
         bool is_constant;
     } cases[] = {
         {"{Title}", "Title", -1, false},

@@ -123,8 +123,8 @@ TEST(sizes_are_bytes_or_binary_multiples)
     }
 }
 
-/* Times with their ticks, which .NET documents or which follow from documented
- * ticks. */
+/* Times and their ticks. .NET documents these ticks, or they follow from
+ * documented ones. */
 static const struct {
     const char *text;
     int64_t ticks;
@@ -506,7 +506,7 @@ TEST(a_text_is_cut_between_characters)
         assert_true(max - cut.len < 4 || cut.len == strlen(text));
         assert_true(text_is_utf8(cut));
     }
-    /* A text of invalid bytes only does not become empty. */
+    /* A text that has only invalid bytes does not become empty. */
     assert_int_equal(
         text_cut(slice_of("\x80\x80\x80\x80\x80\x80\x80\x80"), 6).len, 3);
 }

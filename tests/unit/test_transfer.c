@@ -443,8 +443,8 @@ FIXTURE_TEST(a_stopped_export_leaves_no_file)
     text_file_check("stop.jsonl", ROW("r"));
 }
 
-/* The table was deleted, so the entities of a later table of that name would
- * not continue the export. */
+/* The table was deleted. The entities of a later table with its name would not
+ * be a continuation of the export. */
 FIXTURE_TEST(an_export_whose_table_was_deleted_leaves_no_part)
 {
     static const char *const none[] = {NULL};
@@ -506,9 +506,10 @@ FIXTURE_TEST(rejected_lines_are_counted_over_all_processes)
     assert_int_equal(s.result.rejected, 2);
 }
 
-/* Stops an import before its first line. So the ledger has the position that it
- * would have if a process were killed after it had rejected a line and before
- * it updated the ledger. */
+/* Stops an import before its first line, so that the position in the ledger
+ * does not change. If the rejects file has another line then, it looks as if a
+ * process had rejected this line and was killed before it updated the
+ * ledger. */
 static void interrupt(const struct import_options *options)
 {
     struct transfer transfer = lend(s.store, "First");
@@ -614,9 +615,10 @@ static int64_t digest_of(uint64_t lines)
 
 #define TWO_LINES ROW("1") ROW("2")
 
-/* Writes to the ledger what an import leaves that was killed after it had
- * stored `line` lines of `again.jsonl` in the table (state `running`), or that
- * ended in `state`. The table itself is not changed. */
+/* Writes to the ledger the entity of an import of `again.jsonl`. With the state
+ * `running`: the import was killed after it had stored `line` lines in the
+ * table. Any other state: the import ended in this state. The table itself is
+ * not changed. */
 static void import_lines(
     const char *table, const char *id, uint64_t line, enum ledger_state state)
 {
@@ -745,8 +747,8 @@ FIXTURE_TEST(an_id_that_has_skipped_entities_replaces_none)
     assert_true(s.result.repeated);
 }
 
-/* The id of an import without a line takes no other content, either. It is
- * refused before the table is created. */
+/* An import without a line has succeeded. A file with other content is refused
+ * under its id, and the table is not created. */
 FIXTURE_TEST(an_id_that_has_imported_nothing_takes_no_content)
 {
     import_lines("Gone", "n1", 0, LEDGER_SUCCEEDED);

@@ -467,8 +467,8 @@ FIXTURE_TEST(a_record_is_read_whole_or_not_at_all)
     buf_done(&text);
 }
 
-/* The pairs of a record of another document belong to no step: none of them is
- * found, and a full record takes no more pairs. */
+/* A record of another document, which is full. Its pairs belong to no step of
+ * this document, so no step finds a pair; and no pair can be added. */
 FIXTURE_TEST(a_record_that_is_full_takes_no_pair)
 {
     static struct record record = {.count = UPGRADE_MAX_STEPS};

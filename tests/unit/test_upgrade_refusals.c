@@ -67,8 +67,8 @@ static unsigned column_of(const char *template)
     return column;
 }
 
-/* The column is where the template reads the property, and not where a text
- * only looks like its name. */
+/* The column in the problem is that of the place where the template reads the
+ * property, not of a text that merely resembles its name. */
 TEST(what_is_gone_is_shown_where_it_is_read)
 {
     static const char *const templates[] = {"x{A}", "A {A}", "{{A}} {A}",

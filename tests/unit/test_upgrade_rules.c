@@ -187,7 +187,7 @@ LOADING_TEST(steps_that_do_not_go_together_are_refused)
                 "A") "  - {to: 4, steps: [rename: {property: B, to: A}]}\n");
 }
 
-/* Rule U6: such a version could not be expanded. */
+/* Rule U6: a version that makes and removes one name could not be expanded. */
 LOADING_TEST(a_version_that_makes_and_removes_a_name_is_refused)
 {
     ALL_REFUSED({HEAD RENAME("B", "S") RENAME("T", "B"),

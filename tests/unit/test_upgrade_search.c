@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Expand and contract beside two releases: all histories of up to four writes
- * and three rounds, for each of seven ways in which an old release may write an
- * entity, and for six groups of ways in which a new release may write it
- * (tests/support/releases.h). Each write has a value of its own. No written
- * value may be lost: it is stored, or a later write overwrote it; and after
- * contract it is in the new property, unless the entity was reported. */
+ * and three rounds. The old release writes in one of seven ways, and the new
+ * release in one of six groups of ways (tests/support/releases.h). Each write
+ * has a value of its own. No written value may be lost: it is stored, or a
+ * later write overwrote it. After contract it is in the new property, unless
+ * the entity was reported. */
 #include <stdio.h>
 #include <string.h>
 
@@ -19,7 +19,7 @@
 
 struct state {
     struct release_state is;
-    int writes, rounds, end; /* so far */
+    int writes, rounds, end; /* numbers so far; a release_end */
     int before;              /* index of the previous state, for the report */
     const char *what;
 };

@@ -561,8 +561,8 @@ BENCH_TEST(a_record_that_cannot_be_read_counts_as_none)
     }
 }
 
-/* Rule U2. The version in such a record belongs to another document, so it may
- * be greater than all versions of this document. */
+/* Rule U2. A record of another version property belongs to another document, so
+ * its version may be greater than all versions of this document. */
 BENCH_TEST(the_record_of_another_version_property_is_reported)
 {
     struct record record;
@@ -580,8 +580,8 @@ BENCH_TEST(the_record_of_another_version_property_is_reported)
     }
 }
 
-/* A former version of tableward wrote such records. The record stays unchanged
- * until contract. */
+/* A former version of tableward wrote records without a version property. Such
+ * a record stays unchanged until contract. */
 BENCH_TEST(a_record_without_a_version_property_is_the_own_one)
 {
     struct record record;

@@ -211,8 +211,8 @@ class Group {
     return this.crew[found.worker - 1];
   }
 
-  // overtaken: true once there is a claim after the first `before` ones; false:
-  // the run ended, or no worker claimed it within limit_ms.
+  // overtaken: waits until there are more than `before` claims. True: there
+  // are. False: the run ended, or no worker claimed it within limit_ms.
   async overtaken(before, limit_ms) {
     const deadline = Date.now() + limit_ms;
     while (Date.now() < deadline) {

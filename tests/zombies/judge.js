@@ -6,29 +6,32 @@
 // A claim is a write that acquires the lease: a write to the ledger that was
 // carried out with an Owner not seen before. A worker's attempt lasts from its
 // claim to the next claim of the run by any worker. A request belongs to the
-// last claim that its worker had made when the request was started. It is
+// last claim that its worker had made when the request was started. A request
+// is
 //
-//   started late   the clock was read for the deadline after the next claim had
-//                  taken effect: never allowed. For a program that keeps no
-//                  notes: its first byte arrived after that claim and later
-//                  than AWAKE_US after the worker was awake again.
-//   unasked        sent although the deadline was not checked at the last
-//                  moment: never allowed.
-//   arrived late   started before the next claim, but carried out (or refused)
-//                  after it: it was on its way when the worker fell asleep.
-//                  Allowed: one for each request thread, and two of the renewer
-//                  (ledger and message).
-//   changed        arrived late and changed something: never allowed, except
-//                  for two groups of changes of data, which are counted apart.
-//                  Requests of the first group were stuck before they reached
-//                  the service, which cannot tell that they are late. Those of
-//                  the second had passed the last check of the deadline when
-//                  their process was stopped, some 50 us before their first
-//                  byte, which left when the process woke: no client can
-//                  prevent that. Both groups do what the next attempt is about
-//                  to do: delete with the ETag that was read, or insert the
-//                  run's tombstone where there is no parent. The tables at the
-//                  end show whether this is true.
+//   started late   if its deadline was last checked after the next claim had
+//                  taken effect: never allowed. If the program keeps no notes:
+//                  if its first byte arrived after that claim, and more than
+//                  AWAKE_US after the worker was awake again.
+//   unasked        if it was sent although the deadline was not checked at the
+//                  last moment: never allowed.
+//   arrived late   if it was started before the next claim, but carried out (or
+//                  refused) after it: it was on its way when the worker fell
+//                  asleep. Allowed: one for each request thread, and two of the
+//                  renewer (ledger and message).
+//   changed        if it arrived late and changed something: never allowed,
+//                  except for two groups of changes of data, which are counted
+//                  apart:
+//                  - The request was stuck before it reached the service. The
+//                    service cannot tell that it is late.
+//                  - The request had passed the last check of the deadline when
+//                    its process was stopped, some 50 us before its first byte
+//                    left. The byte left when the process woke. No client can
+//                    prevent that.
+//                  A request of these groups does what the next attempt is
+//                  about to do: it deletes with the ETag that was read, or
+//                  inserts the run's tombstone where there is no parent. The
+//                  tables at the end show whether this is true.
 //
 // A worker that releases the run (a write to the ledger without an Owner) is
 // not overtaken by the next claim, and may still hide or delete its message.
@@ -91,9 +94,9 @@ function judge(log, notes, stalls = []) {
   return {claims, late, threads, overtakings: overtakings_of(claims)};
 }
 
-// is_unasked: true if the request came from a worker that keeps notes and has
-// no note from before it arrived: the deadline was not checked at the last
-// moment.
+// is_unasked: true if the request came from a worker that keeps notes, but no
+// note of the request was made before it arrived: the deadline was not checked
+// at the last moment.
 function is_unasked(entry, notes) {
   const note = notes.get(entry.request_id);
   return entry.worker > 0 && !(note && note.started_us <= entry.arrived_us);
@@ -168,8 +171,8 @@ function lateness_of(entry, claims, notes, stalls, log) {
   return {kind: 'arrived', overtaken_n: next.n, started_us: note.started_us};
 }
 
-// unnoted: returns a note made from the arrival of the first byte; null unless
-// the request is a change of data, because only those surely belong to a run.
+// unnoted: returns a note made from the arrival of the first byte; null: the
+// request is no change of data. Only a change of data surely belongs to a run.
 function unnoted(entry, stalls) {
   if (entry.service !== 'table' || is_ledger(entry)) return null;
   const woken = stalls.filter((s) => s.worker === entry.worker &&

@@ -2,11 +2,12 @@
 /*
  * Linked into a copy of the program. The program itself is unchanged, but calls
  * of three functions pass through here (ld's --wrap), so that a test learns
- * when a request was started: when the clock was read for the last check of the
- * deadline, in the pre-request callback. A process may fall asleep between this
- * check and the first byte, and no check can prevent it. Between the store's
- * own check of the deadline and the last one, a request waits here for up to
- * LINGER_MAX_NS, so that many are stopped at this point.
+ * when each request was started. A request is started when the clock is read
+ * for the last check of the deadline, in the pre-request callback. A process
+ * may fall asleep between this check and the first byte, and no check can
+ * prevent it. Between the store's own check of the deadline and the last check,
+ * a request waits here for up to LINGER_MAX_NS, so that many requests are
+ * stopped at this point.
  *
  * ZOMBIES_SENDS: a file that gets a line for each request:
  *   x-ms-client-request-id, CLOCK_MONOTONIC in us, 1 if a lease bounds it.
