@@ -4,10 +4,11 @@
  * consecutive requests get no response at all. While it is open, one request a
  * second passes as a probe, from any caller, and all others fail at once. The
  * first response closes the breaker. An error response of the service (503,
- * 500) is a response. A refused connection or an unknown host name is stronger
- * evidence than a missing response, so four in a row open the breaker. If a
- * request has a shorter time limit than the requests of runs (deadline.h:
- * brief), its time-out is not counted. Any thread may call any function.
+ * 500) is a response. A refused connection or an unknown host name shows more
+ * than a missing response that the service is down: four in a row open the
+ * breaker. If a request has a shorter time limit than the requests of runs
+ * (deadline.h: brief), its time-out is not counted. Any thread may call any
+ * function.
  */
 #ifndef TW_STORE_BREAKER_H
 #define TW_STORE_BREAKER_H
@@ -36,8 +37,8 @@ struct breaker {
     _Atomic bool refused;      /* the last response refused the credentials */
     _Atomic bool reached; /* a request was sent to the service at least once */
     _Atomic int64_t probe_ms; /* when the next probe may be sent */
-    _Atomic int64_t
-        since_ms; /* when the first of the failed requests was sent */
+    _Atomic int64_t since_ms; /* when the first of the failed requests was sent,
+                                 or failed without being sent */
     struct spin_lock cause_lock; /* guards cause */
     char cause[BREAKER_CAUSE_MAX];
 };
@@ -59,10 +60,12 @@ bool breaker_reached(struct breaker *breaker, int64_t sent_ms);
 /* breaker_respond: record a response to a request sent at sent_ms. If that
  * request was sent before the first of the failures, the failures still count.
  * refused: the response refused the credentials, which does not open the
- * breaker. breaker_fail: record that a request sent at sent_ms (0: not sent)
- * got no response; cause: a sentence, truncated if too long. Returns whether
- * the breaker is open now. */
+ * breaker. */
 void breaker_respond(struct breaker *breaker, int64_t sent_ms, bool refused);
+
+/* breaker_fail: record that a request sent at sent_ms (0: it was not sent) got
+ * no response. cause: a sentence; it is truncated if it is too long. Returns
+ * whether the breaker is open now. */
 bool breaker_fail(struct breaker *breaker, int64_t now_ms, int64_t sent_ms,
     const char *cause);
 

@@ -248,7 +248,8 @@ static bool is_next(double value, struct canonical_digits *digits)
  * Finds the shortest digits of a Double. The next Double above a power of two
  * is twice as far away as the next one below. So, of all decimal numbers of one
  * length, the nearest to a power of two may read back as the Double below that
- * power, while the next higher one reads back as the power itself.
+ * power, while the next higher decimal number of that length reads back as the
+ * power itself.
  */
 void canonical_digits(double value, struct canonical_digits *ret)
 {

@@ -31,8 +31,8 @@ struct deadline {
 #define DEADLINE_REQUEST_MAX_MS 35000
 #define DEADLINE_REQUEST_MIN_MS 1000
 
-/* deadline_init: begin with an open deadline. request_ms is clamped to 1 s ..
- * 35 s. */
+/* deadline_init: set the deadline to deadline_ms. It is not closed. request_ms
+ * is clamped to 1 s .. 35 s. */
 void deadline_init(
     struct deadline *deadline, int64_t deadline_ms, int64_t request_ms);
 
@@ -45,7 +45,8 @@ int64_t deadline_request_ms(int64_t visibility_timeout_ms);
 void deadline_move(struct deadline *deadline, int64_t deadline_ms);
 
 /* deadline_watch: from now on the deadline is also closed while responses show
- * that the lease is over or in doubt (lease_clock.h). clock is borrowed. */
+ * that the lease is over or in doubt (lease_clock.h). clock is borrowed.
+ * renews: see struct deadline. */
 void deadline_watch(
     struct deadline *deadline, struct lease_clock *clock, bool renews);
 

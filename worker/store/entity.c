@@ -142,7 +142,7 @@ bool edm_type_named(struct slice name, enum edm_type *ret)
 struct entity_reader {
     struct json_members members;
     /* For each member: 1 + the index of the member that gives its type; 0: no
-     * member does; NO_PROPERTY: the member is no property. */
+     * member does; NO_PROPERTY: the member is not a property. */
     uint16_t types[JSON_MAX_MEMBERS];
 };
 
@@ -292,9 +292,9 @@ static enum tw_err find_type(
     return TW_OK;
 }
 
-/* Reads a value as it was received. But a number, time, GUID or base64 that was
- * written with escapes is stored without the escapes, because it is parsed in
- * place. No character of such a value needs an escape. */
+/* Reads a value as it was received. Only a number, time, GUID or base64 that
+ * was received with escapes is stored without them, because it is parsed in
+ * place. No character of these values needs an escape. */
 static enum tw_err read_property(
     const struct reading *in, size_t index, struct property *ret)
 {

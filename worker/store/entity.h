@@ -70,8 +70,8 @@ struct entity {
  * ignored. They may be repeated, and then the last one counts: an SDK may store
  * odata.metadata as a property, which Azurite then returns beside its own. null
  * properties count as absent. *ret_end (may be NULL): bytes used. need_keys:
- * both keys are required. Keys, names, values and ETag point into text, which
- * must outlive them, or live in arena if they have escapes; nothing is
+ * both keys are required. Keys, names, values and the ETag point into text,
+ * which must outlive them; those with escapes live in arena. None of them is
  * NUL-terminated.
  *
  * TW_INVALID: err names the property, never its value. Refused: any other
@@ -83,10 +83,13 @@ TW_MUST_USE enum tw_err entity_parse(struct slice text, bool need_keys,
 
 /*
  * entity_parse_exact: like entity_parse() with need_keys, for a text that does
- * not come from a service: nothing in it is ignored or replaced silently.
- * Refused too: a name with an @ that is no annotation of OData, because a value
- * or its type would be lost; a key with half of a surrogate pair, because the
- * decoded key would be that of another entity.
+ * not come from a service: nothing in it is ignored or replaced silently. So it
+ * also refuses
+ *
+ * - a name with an @ that is not an annotation of OData, because a value or its
+ *   type would be lost;
+ * - a key with half of a surrogate pair, because the decoded key would be that
+ *   of another entity.
  */
 TW_MUST_USE enum tw_err entity_parse_exact(struct slice text,
     struct arena *arena, struct entity *ret, size_t *ret_end, struct err *err);
@@ -193,12 +196,15 @@ size_t entity_json_bytes(const struct entity *entity);
 size_t entity_service_bytes(const struct entity *entity);
 
 /*
- * entity_check: refuse what no store accepts: keys and names that
- * entity_check_key() and entity_check_name() refuse, a value that is not UTF-8
- * (it could not be read back), a property named as a key or Timestamp, more
- * than 252 properties (TW_INVALID); a String or Binary over 64 KiB, an entity
- * over 1 MiB (TW_TOO_LARGE). Sizes are the service's: a String counts two bytes
- * a UTF-16 unit.
+ * entity_check: refuse what no store accepts:
+ *
+ * TW_INVALID    a key that entity_check_key() refuses; a name that
+ *               entity_check_name() refuses; a property named as a key or
+ *               Timestamp; a value that is not UTF-8 (it could not be read
+ *               back); more than 252 properties.
+ * TW_TOO_LARGE  a String or Binary over 64 KiB; an entity over 1 MiB. Sizes are
+ *               counted as the service counts them: two bytes for each UTF-16
+ *               unit of a String.
  */
 TW_MUST_USE enum tw_err entity_check(
     const struct entity *entity, struct err *err);

@@ -29,7 +29,8 @@ struct node {
     enum comparison comparison;
     struct constant constant;
     size_t name_at;    /* offset of the name in the text */
-    size_t begin, end; /* offsets of the constant and of what follows it */
+    size_t begin, end; /* begin: offset of the constant; end: offset of what
+                          follows the constant */
 };
 
 struct filter {

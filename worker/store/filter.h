@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * OData filters: `property op constant` with eq ne gt ge lt le, joined by and
- * (binds tighter) and or, negated by not (...); at most 15 comparisons.
- * Constants: 'text' (' doubled), 5 (Int32), 5L (Int64), 2.5 or 1e-3 (Double),
- * true, false, datetime'2024-01-01T00:00:00Z', guid'...', X'0aff' and
- * binary'0aff'.
+ * OData filters: at most 15 comparisons `property op constant`, where op is eq,
+ * ne, gt, ge, lt or le. Comparisons are joined by `and` and `or`, of which
+ * `and` binds tighter, and negated by `not (...)`. Constants: 'text' (a ' in it
+ * is doubled), 5 (Int32), 5L (Int64), 2.5 or 1e-3 (Double), true, false,
+ * datetime'2024-01-01T00:00:00Z', guid'...', X'0aff' and binary'0aff'.
  *
  * Comparisons are strict about types: a comparison with a constant of another
  * type, or of a property that the entity lacks, is false, even with ne. So `not
@@ -47,7 +47,8 @@ TW_MUST_USE enum tw_err filter_check(
 /* filter_matches: does filter match entity? NULL matches everything. */
 bool filter_matches(const struct filter *filter, const struct entity *entity);
 
-/* What a change of an entity does to one property, for filter_effect(). */
+/* What a change of an entity does to one property, for filter_effect(). `what`
+ * describes the property after the change. */
 struct filter_known {
     enum {
         FILTER_SAME,    /* the property is unchanged */
@@ -99,8 +100,8 @@ struct filter_equality {
     struct slice name;
     struct slice text; /* without the quotes, and '' as ' */
     size_t name_at;    /* offset of the name */
-    size_t begin, end; /* offsets of the opening quote, and behind the closing
-                        * quote */
+    size_t begin, end; /* begin: offset of the opening quote; end: offset just
+                          after the closing quote */
 };
 
 /*

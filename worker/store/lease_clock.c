@@ -49,8 +49,8 @@ void lease_clock_init(struct lease_clock *clock, const struct store *ledger,
     }
 }
 
-/* Returns the number kept for store. At the first call for a store, it gets an
- * unused entry. NULL: all entries are used by other stores. */
+/* Returns the number that is kept for store. The first call for a store gives
+ * it an unused entry. NULL: all entries are used by other stores. */
 static _Atomic int64_t *ahead_of(
     struct lease_clock *clock, const struct store *store)
 {

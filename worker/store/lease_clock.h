@@ -12,10 +12,10 @@
  *   in doubt  The clock of any store has advanced further than the local one.
  *             That store may belong to another account than the ledger's, and
  *             its clock may be wrong by any amount, so each clock is compared
- *             only with itself. No request starts until a renewal that was
- *             sent after the jump has been stored, because only the ledger
- *             shows which worker owns the run. A store whose clock steps costs
- *             one renewal for each step.
+ *             only with itself. No request starts until a renewal that was sent
+ *             after the jump has been stored, because only the ledger shows
+ *             which worker owns the run. Each step of a store's clock costs one
+ *             renewal.
  *
  * Two responses of one store have Dates D1 and D2 (whole seconds), their
  * requests were sent at s1 and s2, the responses arrived at a1 and a2. If the
@@ -50,8 +50,9 @@ struct lease_clock {
                                         stored renewal was sent */
     struct {
         _Atomic(const struct store *) store;
-        _Atomic int64_t ahead_ms; /* how far the store's clock is ahead of the
-                                     boot clock: see lease_clock.c */
+        _Atomic int64_t
+            ahead_ms; /* upper bound of how far the store's clock is ahead of
+                         the boot clock: see lease_clock.c */
     } stores[LEASE_CLOCK_STORES];
 };
 
@@ -69,9 +70,10 @@ void lease_clock_note(struct lease_clock *clock, const struct store *store,
     const struct lease_response *response);
 
 /* lease_clock_ledger_ms: return an upper bound of the ledger's clock at boot
- * time at_ms, in milliseconds, computed from the ledger's responses since its
- * last jump. The clock of one server may exceed the bound by the servers'
- * difference of 2 s. 0: no response yet. */
+ * time at_ms, in milliseconds; 0: the ledger has not responded yet. The bound
+ * is computed from the ledger's responses since the last jump of its clock.
+ * Servers of the ledger may differ by 2 s, so the clock of one server may
+ * exceed the bound by 2 s. */
 int64_t lease_clock_ledger_ms(const struct lease_clock *clock, int64_t at_ms);
 
 /* lease_clock_take: call when the lease is acquired and LeaseUntil is stored.

@@ -51,8 +51,8 @@ enum meter_outcome {
     METER_OUTCOMES
 };
 
-/* Number of upper bounds of the classes of durations, in ms; one more class has
- * no bound. */
+/* Durations are counted in METER_BOUNDS + 1 classes. Each class but the last
+ * has an upper bound in meter_bounds_ms. */
 #define METER_BOUNDS 12
 extern const int64_t meter_bounds_ms[METER_BOUNDS];
 

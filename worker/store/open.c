@@ -101,8 +101,9 @@ struct loading {
     struct problems *problems;
 };
 
-/* Reads a text. A variable in it that is not set is an error only when the
- * store is opened (config->unset). False: the text is absent or wrong. */
+/* Reads a text. If the text names an environment variable that is not set, the
+ * error is reported only when the store is opened (config->unset). False: the
+ * text is absent or wrong. */
 static bool load_text(const struct loading *loading,
     const struct yaml_node *node, const char *key, struct slice *ret)
 {
@@ -377,7 +378,7 @@ static struct slice suffix_of(const struct store_config *config)
                                            : slice_of(SUFFIX);
 }
 
-/* Composes AccountName=...;AccountKey=... with the key in secret. */
+/* Composes AccountName=...;AccountKey=... with key. */
 static enum tw_err compose_with_key(const struct store_config *config,
     struct slice key, char to[CONNECTION_STRING_MAX], struct slice *ret,
     struct err *err)

@@ -36,8 +36,8 @@ struct store_config {
                                      endpoints' host names; empty:
                                      core.windows.net */
     struct slice key_file, sas_file;
-    enum store_identity identity; /* also with a connection string that has no
-                                     credential */
+    enum store_identity identity; /* may also be set with a connection string
+                                     that has no credential */
     struct slice client_id;       /* client id of the identity; empty: none is
                                      named */
     bool allow_http;

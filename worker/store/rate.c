@@ -8,9 +8,9 @@
 
 #define MS_PER_S 1000.0
 
-/* Maximum of saved tokens, as a time at the current rate. Saved tokens
- * compensate for a thread that woke late. The service itself allows the
- * entities of a whole second at once. */
+/* Maximum of saved tokens: those that the current rate gives in this time.
+ * Saved tokens compensate for a thread that woke late. The service itself
+ * allows the entities of a whole second at once. */
 #define BURST_S 0.25
 /* If more tokens are saved than the rate gives in this time, the rate is not
  * what limits the requests. */
@@ -67,7 +67,7 @@
 /* If a limit is measured below this share of its first estimate, it is assumed
  * not to exist. */
 #define REFUTED (1.0 / 4)
-/* Maximum number of such limits that count for SCORE_LIMITED. */
+/* Maximum number of refuted limits that raise SCORE_LIMITED. */
 #define REFUTED_MOST 3
 
 /* If the service refuses this share of recent requests although they keep to
@@ -190,12 +190,12 @@ static void note_served(struct rate *rate, const struct rate_answer *answer)
 /*
  * Estimates the limit at the first refusals, when the service's token bucket is
  * empty. Since the bucket was last full, the service has served a full bucket
- * (one second at the limit) and what flowed in since. So for each recorded tick
- * the entities served since that tick are divided by the time since, plus one
- * second. The greatest result is that of the tick at which the bucket was full;
- * if there was no such tick, the limit is higher than the result. Half of the
- * largest request is subtracted, because the last request may have exceeded
- * what was left in the bucket.
+ * (one second at the limit) and what flowed in since. So for each recorded
+ * tick, the number of entities served since that tick is divided by the time
+ * since that tick plus one second. The greatest result is that of the tick at
+ * which the bucket was full; if there was no such tick, the limit is higher
+ * than the result. Half of the largest request is subtracted, because the last
+ * request may have exceeded what was left in the bucket.
  */
 static double first_limit(struct rate *rate, int64_t now_ms)
 {

@@ -13,11 +13,12 @@
  * Limited: at a refusal the service's own bucket is empty. So what the service
  * served between two refusals flowed into that bucket meanwhile, and the limit
  * is that amount divided by the time. Each refusal sets the rate to this limit;
- * between refusals each served request raises it a little. A refusal that is
- * too early for such a limit counts as random, and the rate rises faster. If
- * the measured limit is far below its first estimate, the service has no limit,
- * but refuses the same share at any rate. The rate then becomes open again, and
- * it takes twice as many refusals to limit it.
+ * between refusals each served request raises it a little. A refusal that comes
+ * too early for a limit of this size counts as random, and the rate then rises
+ * faster. If the measured limit is far below the first estimate, the service
+ * has no limit, but refuses the same share of the requests at any rate. The
+ * rate then becomes open again, and it takes twice as many refusals to limit
+ * it.
  *
  * Source: Azure's "Scalability and performance targets for Table storage":
  * entities a second for a partition and for an account. Our measurements: a

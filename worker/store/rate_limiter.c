@@ -11,16 +11,17 @@
 /* Number of rates, which all partitions share by hash; a collision only slows
  * both partitions down. */
 #define PARTITIONS 256
-/* Time without requests after which an entry is reset for the next partition.
- */
+/* If an entry of partitions had no requests for this time, the next request
+ * resets its rate to `learned` of the account. */
 #define FORGET_MS 60000
 
 /* How many of an account's last responses are kept. */
 #define LAST 64
-/* A refusal counts for a partition only after this many responses of it. */
+/* A refusal counts for a partition only if at least this many of the account's
+ * last responses were for this partition. */
 #define LEAST_OWN 4
-/* The share of refusals of a partition is compared with that of the others only
- * after this many responses of the others. */
+/* A partition's share of refusals is compared with that of all other partitions
+ * only if at least this many of the last responses were for the others. */
 #define LEAST_OTHERS 8
 /* A refusal counts for the partition only if the partition is refused at least
  * this many times as often as others. */

@@ -21,8 +21,9 @@ struct rate_account;
 struct rate_limiter *rate_limiter_new(void); /* owned */
 void rate_limiter_free(struct rate_limiter *limiter);
 
-/* rate_limiter_account: return the account of store, which is the same under
- * any configured name. Lives as long as limiter. */
+/* rate_limiter_account: return the account of store. If the configuration names
+ * several stores of one account, the result is the same for all of them. It
+ * lives as long as limiter. */
 struct rate_account *rate_limiter_account(
     struct rate_limiter *limiter, const struct store *store);
 

@@ -9,7 +9,7 @@
  * configured, to a new one. The most recently idle thread is used first,
  * because its connection is open, and no more threads exist than were ever
  * needed at once. A task whose caller waits for it (request_pool_call()) is
- * given back to the caller, who makes the exchange, which saves two thread
+ * given back to the caller, who makes the exchange. This saves two thread
  * switches. If tasks wait for a time, one idle request thread, the timer,
  * sleeps until the first of them is due.
  *
@@ -505,9 +505,9 @@ static bool may_retry(struct pool_request *task, enum tw_err outcome)
     return outcome == TW_BUSY || (outcome == TW_UNKNOWN && task->repeatable);
 }
 
-/* Call when the store of `ended` does not respond. Tasks that wait for their
- * next try on that store become due and end at once. If the store is silent,
- * this applies only to tasks that are watched for silence. */
+/* Call when the store of `ended` does not respond. Tasks of the same store that
+ * wait for their next try become due, and end at once. If the store is silent,
+ * only tasks that are watched for silence become due. */
 static void hasten(
     struct request_pool *request_pool, const struct pool_request *ended)
 {
@@ -698,8 +698,8 @@ static void dispatch(struct request_pool *request_pool)
         occupy(request_pool, task, now_ms);
         give(request_pool, task);
     }
-    /* No thread is free for a task that becomes due: the next dispatch() is
-     * when a task in flight ends. */
+    /* The pool is full, so no timer is needed for the tasks that wait: the end
+     * of a task in flight calls dispatch(). */
     if (request_pool->busy >= request_pool->count)
         request_pool->due_ms = PLATFORM_NEVER;
     set_timer(request_pool);

@@ -10,11 +10,14 @@
  *
  * Retried here: TW_BUSY, and TW_UNKNOWN of repeatable tasks (reads). Never
  * retried: TW_UNKNOWN of a write; the owner of the task reads, then decides.
- * The last outcome is final after RETRY_TRIES tries (throttled tries do not
- * count), and at once when the store's circuit breaker is open, the store is
- * silent, the client stops or the process ends (stop.h). A task that waits for
- * its next try when the deadline comes ends with TW_STOPPED; if the deadline is
- * moved meanwhile, the new one counts.
+ * The outcome of a try is final
+ *
+ * - after RETRY_TRIES tries, of which throttled ones do not count;
+ * - at once if the store's circuit breaker is open, the store is silent or
+ *   useless (silence.h), the client stops or the process ends (stop.h).
+ *
+ * If the deadline comes while a task waits for its next try, the task ends with
+ * TW_STOPPED. If the deadline is moved meanwhile, the new deadline counts.
  */
 #ifndef TW_STORE_REQUEST_POOL_H
 #define TW_STORE_REQUEST_POOL_H
@@ -65,8 +68,9 @@ struct pool_request {
     bool given; /* by_caller only: the caller may make the next exchange now */
     struct pool_request *next;
     struct pool_client *client;
-    /* Boot clock. not_before_ms: when the next try may start; retry_ms: when it
-     * would start without the deadline; left_ms: when the last try started. */
+    /* Boot clock. not_before_ms: when the next try may start; retry_ms: when
+     * the next try would start if there were no deadline; left_ms: when the
+     * last try started. */
     int64_t not_before_ms, retry_ms, left_ms;
     bool watched; /* the task counts for the silence of its store */
     bool refused; /* not sent, or not retried, because its store is silent or
@@ -102,10 +106,10 @@ struct pool_client *pool_client_new(
     struct request_pool *request_pool, const struct deadline *deadline);
 void pool_client_free(struct pool_client *client);
 
-/* request_pool_reach_until: begin no further try after until_ms (boot clock)
- * while no request could be sent to a service, because an operator waits, and
- * the address is probably wrong. A service that was reached gets the usual
- * time. */
+/* request_pool_reach_until: as long as no request could be sent to a service,
+ * begin no further try after until_ms (boot clock). The address is then
+ * probably wrong, and an operator waits. For a service that was reached, the
+ * usual limits apply. */
 void request_pool_reach_until(struct pool_client *client, int64_t until_ms);
 
 /*
@@ -135,8 +139,9 @@ void request_pool_submit(struct pool_client *client, struct pool_request *task);
 
 /*
  * request_pool_cancel: cancel a submitted task. A task that has not started, or
- * waits for its next try, ends with TW_STOPPED; the call waits for a task in
- * flight. The task is done when this returns.
+ * waits for its next try, ends with TW_STOPPED. If the task is in flight, the
+ * call waits until the exchange has ended. The task is done when this function
+ * returns.
  */
 void request_pool_cancel(struct pool_client *client, struct pool_request *task);
 
@@ -169,13 +174,16 @@ TW_MUST_USE enum tw_err request_pool_call(
 void request_pool_stop(struct pool_client *client);
 
 /*
- * request_pool_hurry: call when the run stops soon; tasks in flight may still
- * succeed. No task of the client waits for its next try longer than wait_ms
- * from now. Each task is then tried once more and, if that fails, ends
- * (TW_STOPPED). Requests that are in flight after that time are given up,
- * within about a second; the outcome of a write is then indeterminate, and
- * later tasks of the client end unsent (TW_STOPPED). Without this call a
- * service that refuses everything, or does not respond, would hold up the run.
+ * request_pool_hurry: call when the run stops soon. Without this call a service
+ * that refuses everything, or does not respond, would hold up the run. Until
+ * wait_ms from now, tasks in flight may still succeed. Then
+ *
+ * - each task that waits for its next try is tried once more. If that try
+ *   fails, the task ends (TW_STOPPED).
+ * - requests in flight are given up, within about a second. The outcome of a
+ *   write that was given up is indeterminate. After a request was given up,
+ *   later tasks of the client end unsent (TW_STOPPED).
+ *
  * wait_ms PLATFORM_NEVER: the run does not stop after all.
  */
 void request_pool_hurry(struct pool_client *client, int64_t wait_ms);

@@ -20,7 +20,8 @@
 #define RETRY_BASE_MS 800
 #define RETRY_FACTOR 2
 #define RETRY_CAP_MS 6400
-/* Limit of the first wait after a try with a response, and its factor for each
+/* After a try with a response, the limit of the wait begins with
+ * RETRY_RESPONDED_BASE_MS, and is multiplied by RETRY_RESPONDED_FACTOR for each
  * further try. The first retries are early, because a service that responds may
  * refuse at random, and a scan with one request in flight waits for the next
  * try. */
@@ -29,8 +30,8 @@
 
 /*
  * retry_backoff_ms: return how long to wait before try number tries+1 (tries >=
- * 1), a random time below a limit that is multiplied with each try. responded:
- * the last try had a response. random: uniform 64 bits. hint_ms: the service's
+ * 1), a random time below a limit that grows with each try. responded: the last
+ * try had a response. random: uniform 64 bits. hint_ms: the service's
  * Retry-After; -1: none. It has priority, but is limited to a minute.
  */
 int64_t retry_backoff_ms(
@@ -98,8 +99,9 @@ struct retry_call {
  * operator waits, and the address is probably wrong. */
 #define RETRY_UNANSWERED_MS 2000
 
-/* retry_call: retry for at most busy_ms, or unanswered_ms after a try without a
- * response (0: no retry). deadline is borrowed; NULL: none. */
+/* retry_call: retry for at most busy_ms; after a try without a response, for at
+ * most unanswered_ms from now (0: no retry). deadline is borrowed; NULL: none.
+ */
 struct retry_call retry_call(
     const struct deadline *deadline, int64_t busy_ms, int64_t unanswered_ms);
 bool retry_call_again(struct retry_call *call, enum tw_err outcome);

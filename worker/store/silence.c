@@ -75,8 +75,9 @@ static void note_response(
         silence->slowest_ms = took_ms;
 }
 
-/* Call when a request has ended without a response. If the store is quiet,
- * slowness no longer explains the silence: forget the slowest response time. */
+/* Call when a request has ended without a response. If the store is quiet, its
+ * slowness no longer explains this, so the slowest response time is forgotten.
+ */
 static void note_no_response(
     struct silence *silence, int64_t now_ms, int64_t took_ms)
 {

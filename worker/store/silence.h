@@ -6,13 +6,13 @@
  * take, so a few of them would occupy every thread of a worker.
  *
  * - If a store has not responded within the last ten seconds (or ever), one
- *   request is sent. Further requests wait for the response to that one, at
- *   most a second.
+ *   request is sent. Further requests wait for the response to that request,
+ *   for at most a second.
  * - A store is silent when no response has come for ten seconds, and requests
- *   have been in flight for a second and for three times its slowest response
- *   time, because a slow store is not silent. Further requests are refused.
- *   Requests in flight are given up, except one (request_pool.c), which may
- *   take its whole time.
+ *   have been in flight for at least a second and at least three times the
+ *   store's slowest response time. So a slow store is not taken for a silent
+ *   one. Further requests are refused. Requests in flight are given up, except
+ *   one (request_pool.c), which may take its whole time.
  * - When the last request in flight ended without a response, requests are
  *   refused for as long as that request took, at least five seconds. So a
  *   silent store occupies half of one worker thread if many runs need the
@@ -22,9 +22,9 @@
  * silence; the circuit breaker counts such failures.
  *
  * If a store responds but serves nothing (busy, errors, a proxy that cannot
- * reach it) for ten responses and ten seconds, runs cannot use it. After each
- * such response requests are refused for five seconds, until a request is
- * served.
+ * reach it) for ten responses and ten seconds, it is useless to runs. After
+ * each further response that serves nothing, requests are refused for five
+ * seconds. A served request ends this.
  */
 #ifndef TW_STORE_SILENCE_H
 #define TW_STORE_SILENCE_H

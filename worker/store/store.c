@@ -107,9 +107,10 @@ static uint32_t next_code_point(uint32_t c)
 /*
  * Finds a key above all keys that begin with prefix, in both orders. The last
  * code point of prefix for which next_code_point() returns a result is replaced
- * by the result, and all code points after it are dropped. So the new key and a
- * key that begins with prefix differ first in that code point, in the same
- * direction in both orders. False: there is no such key.
+ * by the result, and all code points after it are dropped. So the first
+ * difference between the new key and a key that begins with prefix is at that
+ * code point, where the new key is greater in both orders. False: there is no
+ * such key.
  */
 static bool bound_above(
     struct slice prefix, struct arena *arena, struct slice *ret)
@@ -150,9 +151,8 @@ struct key_range key_range_prefix(struct slice prefix, struct arena *arena)
 
 /*
  * Returns the start of text, up to the first code point whose rank differs
- * between the two orders (U+E000 and more; surrogates are not code points).
- * Texts that differ within this start differ in the same direction in both
- * orders.
+ * between the two orders (U+E000 and more; surrogates are not code points). If
+ * two texts differ within this start, both orders put the same one first.
  */
 static struct slice agreed(struct slice text)
 {

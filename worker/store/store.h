@@ -53,8 +53,9 @@ struct exchange {
     int64_t retry_after_ms; /* the service's Retry-After; -1: none */
     int http_status;   /* HTTP status of the response; 0: no HTTP response */
     bool breaker_open; /* the store counts as not responding (circuit breaker,
-                          silence.h, no access token): nothing was sent, or the
-                          exchange failed and later ones are refused */
+                          silence.h, no access token). Either nothing was sent,
+                          or the exchange failed and later exchanges are refused
+                        */
     bool reached;      /* this exchange or an earlier exchange sent a request to
                           the service */
     /* The store calls gives_up about once a second until the whole response has
@@ -75,8 +76,8 @@ struct exchange {
 /* Capabilities of a store. */
 struct store_capabilities {
     const char *kind; /* kind of the store: "embedded" or "azure" */
-    bool ordered;     /* scans return keys in UTF-16 ordinal order (not
-                         on Cosmos DB)                                  */
+    bool ordered; /* scans return keys in UTF-16 ordinal order (false for Cosmos
+                     DB) */
     bool has_queues;  /* false: no queue service (Cosmos DB, or no queue
                          endpoint) */
     bool late_writes; /* a request that was given up may still be applied up to
@@ -85,14 +86,15 @@ struct store_capabilities {
                    dates from the wall clock, not from the store's Date */
     size_t batch_max_bytes;
     const char *endpoint; /* two stores with the same endpoint (ignoring case)
-                             have the same tables; NULL: shared with no other
-                             store. Lives as long as the store */
+                             have the same tables; NULL: no other store has the
+                             tables of this store. Lives as long as the store */
     const char *acts_as;  /* description, for messages, of the identity whose
                              access tokens the requests carry; NULL: none. Lives
                              as long as the store */
-    const char *identity; /* permanent and unique, equal under any configured
-                             name. At most STORE_IDENTITY_MAX bytes, no secret;
-                             NULL: unknown. Lives as long as the store */
+    /* Identifies the account or the embedded file: permanent, unique, and the
+     * same whatever the configuration calls the store. Not a secret; at most
+     * STORE_IDENTITY_MAX bytes. NULL: unknown. Lives as long as the store. */
+    const char *identity;
     const char *account_name;  /* account_public_name(); NULL: unknown, or no
                                   Azure account. Equal names show only that two
                                   stores may be one account. One account may
@@ -127,9 +129,9 @@ struct key_range {
 struct key_range key_range_exact(struct slice key);
 struct key_range key_range_prefix(struct slice prefix, struct arena *arena);
 /* key_range_between: make a range that contains all keys with from <= key <
- * below in UTF-16 order, the order of the service. It contains them in a store
- * that sorts by code points too. The range may contain other keys, so the
- * caller tests each key. NULL: no bound. */
+ * below in UTF-16 order, the order of the service. In a store that sorts by
+ * code points, the range contains these keys too. The range may contain other
+ * keys, so the caller tests each key. NULL: no bound. */
 struct key_range key_range_between(
     const struct slice *from, const struct slice *below, struct arena *arena);
 /* key_range_has: is key in range, in UTF-16 order? */
@@ -160,9 +162,9 @@ struct scan_request {
                          without ETag and properties, regardless of the filter;
                          false: such an entity fails the scan */
     struct continuation from; /* start; .more false: from the beginning */
-    /* NULL, or called at most once, on the calling thread, when the start of
-     * the next page is known before this page has arrived. next is borrowed
-     * during the call. This page may still fail. */
+    /* If the start of the next page becomes known before this page has arrived,
+     * store_scan() calls follows, once, on the calling thread. next is borrowed
+     * during the call. This page may still fail. NULL: no call. */
     void (*follows)(void *context, const struct continuation *next);
     void *context;
 };
@@ -199,8 +201,8 @@ struct operation {
 
 struct batch {
     const char *table;
-    const struct operation *operations; /* 1..100, one PartitionKey, each
-                                           RowKey once */
+    const struct operation *operations; /* 1 to 100 operations with the same
+                                           PartitionKey and different RowKeys */
     size_t count;
 };
 
@@ -231,7 +233,7 @@ struct messages {
 void messages_init(struct messages *messages);
 void messages_done(struct messages *messages);
 
-/* Bytes of a buffer for a pop receipt or a message id, NUL included. */
+/* Sizes of the buffers for a pop receipt and for a message id, NUL included. */
 #define QUEUE_RECEIPT_MAX 256
 #define QUEUE_ID_MAX 128
 
@@ -360,9 +362,9 @@ TW_MUST_USE enum tw_err store_batch(struct store *store,
 
 /*
  * store_give_back: give a little of the unused space of the store's file back
- * to the file system. Meanwhile other threads and processes that write wait,
- * for some milliseconds. *ret_more: more space can be given back, call again
- * soon; false for a store without a file, or with little unused space.
+ * to the file system. For some milliseconds, other threads and processes cannot
+ * write. *ret_more: more space can be given back, call again soon; false for a
+ * store without a file, or with little unused space.
  */
 TW_MUST_USE enum tw_err store_give_back(
     struct store *store, struct exchange *exchange, bool *ret_more);
@@ -413,10 +415,10 @@ TW_MUST_USE enum tw_err store_queue_peek(struct store *store,
 TW_MUST_USE enum tw_err store_queue_count(struct store *store,
     struct exchange *exchange, const char *queue, int64_t *ret);
 
-/* store_account: return a text that differs between accounts, and between files
- * of embedded stores, whatever the configuration calls the store. It is the
- * identity or, if that is unknown, the endpoint, or else the store's name.
- * Borrowed from store. */
+/* store_account: return a text that identifies the account, or the file of an
+ * embedded store, whatever the configuration calls the store. The text is the
+ * identity; if that is unknown, the endpoint; if that is unknown too, the
+ * store's name. Borrowed from store. */
 const char *store_account(const struct store *store);
 
 /* store_is_one: are both the same embedded file, or the same account, under
@@ -426,9 +428,10 @@ bool store_is_one(const struct store *a, const struct store *b);
 /*
  * store_share_credential: call when `store` replaces former because the
  * configuration was read again, before another thread uses store. From now on
- * both send requests with the credential of store, and with each credential
- * that store shares later. No effect if the two are not of one account, or have
- * nothing to share.
+ * both send requests with the credential of `store`. If another store replaces
+ * `store` later, all of them send requests with the newest credential. No
+ * effect if the two stores are not of one account, or have no key or SAS
+ * (embedded stores; stores with access tokens).
  */
 void store_share_credential(struct store *store, struct store *former);
 

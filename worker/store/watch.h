@@ -14,10 +14,10 @@ struct watch;
 /*
  * watch_begin: calls changed(context) on a thread of its own whenever the file
  * or its write-ahead log ("-wal") was written. The first call comes at once. A
- * few more come within the next third of a second, because the write may become
- * visible a moment later. There are at most a hundred calls a second. path is
- * copied, context is borrowed. Owned; NULL: the system refused inotify or
- * eventfd.
+ * few more calls follow within a third of a second, because the write may
+ * become visible a moment later. There are at most a hundred calls a second.
+ * path is copied, context is borrowed. Owned; NULL: the system refused inotify
+ * or eventfd.
  */
 struct watch *watch_begin(
     const char *path, void (*changed)(void *context), void *context);

@@ -43,14 +43,14 @@ struct access_token {
                                        was received yet */
     uint64_t number; /* number of tokens received so far, which is also the
                         number of the token in current */
-    int64_t expires_ms, renew_ms; /* when the token in current expires, and when
-                                     it is to be renewed */
+    /* Of the token in current: when it expires, and when its renewal is due. */
+    int64_t expires_ms, renew_ms;
     uint64_t replacing; /* the number of a refused token that is to be replaced;
                            0: none */
     int64_t replaced_ms; /* when the last replacement was asked for; 0: never */
     /* The failed tries since the last success. */
-    enum tw_err failed; /* TW_OK: none */
-    struct err why;
+    enum tw_err failed; /* outcome of the last of them; TW_OK: there is none */
+    struct err why;     /* error text of the last of them */
     int64_t failing_ms; /* when the first of the failed tries ended */
     int64_t backoff_ms, next_ms;
     int64_t logged_ms; /* when a failure was last logged; 0: none was */
@@ -259,8 +259,8 @@ static enum tw_err ask_to_replace(struct access_token *token, uint64_t refused)
 }
 
 /* Should a waiting caller fail now, with the outcome of the last failed try?
- * Returns false while a try is in flight or due and, after TW_BUSY, until tries
- * have failed for ACCESS_TOKEN_PATIENCE_MS. */
+ * Not while a try is in flight or due. After TW_BUSY, not before tries have
+ * failed for ACCESS_TOKEN_PATIENCE_MS. */
 static bool has_failed(const struct access_token *token, int64_t now_ms)
 {
     if (token->failed == TW_OK || token->fetching || now_ms >= token->next_ms)
@@ -286,8 +286,8 @@ static enum tw_err may_wait(const struct access_token_wait *wait,
     return TW_OK;
 }
 
-/* Waits for a change, for CHECK_MS at most; the lock is released meanwhile,
- * also for gives_up(). */
+/* Waits for a change, for CHECK_MS at most. The lock is released during the
+ * wait and during gives_up(). */
 static enum tw_err wait_once(struct access_token *token,
     const struct access_token_wait *wait, struct err *err)
 {

@@ -11,13 +11,14 @@
  * - A token is renewed when a third of its lifetime is left. While the renewal
  *   fails, the old token is used until it expires, and the failure is logged
  *   once a minute.
- * - Without a valid token a caller waits for one. But after a failed try all
- *   callers get its outcome at once, until the next try is due. If the outcome
- *   is TW_BUSY, callers wait until tries have failed for
+ * - Without a valid token a caller waits for one. After a failed try, all
+ *   callers get the outcome of that try at once, until the next try is due. But
+ *   if the outcome is TW_BUSY, callers still wait until tries have failed for
  *   ACCESS_TOKEN_PATIENCE_MS.
- * - After a failure the next try is made after 1 s, doubling to 10 s (60 s
- *   while a token is valid), or after the time that the server asks for. While
- *   no token is valid, a try is made only if a caller needs a token.
+ * - After a failed try the thread waits for the time that the server asks for.
+ *   If the server asks for none, the wait is 1 s after the first failure, and
+ *   doubles with each further failure up to 10 s (60 s while a token is valid).
+ * - While no token is valid, a try is made only if a caller needs a token.
  */
 #ifndef TW_STORE_AZURE_ACCESS_TOKEN_H
 #define TW_STORE_AZURE_ACCESS_TOKEN_H
@@ -31,12 +32,12 @@
 
 struct deadline;
 
-/* How long failed tries are repeated, while callers wait for a token, before
- * the callers fail. */
+/* If tries have failed with TW_BUSY for this time, the callers that wait for a
+ * token fail too. */
 #define ACCESS_TOKEN_PATIENCE_MS 2000
-/* The first and the longest wait after a failure, and the longest wait while
- * the old token is valid. */
+/* Wait after the first failed try. */
 #define ACCESS_TOKEN_BACKOFF_MS 1000
+/* Longest wait after a failed try: without a valid token, and with one. */
 #define ACCESS_TOKEN_BACKOFF_MAX_MS 10000
 #define ACCESS_TOKEN_BACKOFF_VALID_MS 60000
 /* A token that the service has refused is replaced at most once in this time.
@@ -46,10 +47,12 @@ struct deadline;
 /* One request to the token server. */
 struct access_token_source {
     /*
-     * On TW_OK ret is filled; TW_BUSY, TW_REFUSED: err says why. *ret_sent_ms:
-     * platform_boot_ms() before the request, from which the lifetime counts.
-     * *ret_retry_ms: after which time the server asks to retry; -1: it does not
-     * say. Gives up within about a second once *closing is true.
+     * TW_OK: *ret is filled. TW_BUSY, TW_REFUSED: err says why.
+     * *ret_sent_ms: platform_boot_ms() just before the request; the lifetime of
+     * the token begins then.
+     * *ret_retry_ms: the wait that the server asks for before the next try; -1:
+     * the server asks for none.
+     * Gives up within about a second after *closing has become true.
      */
     enum tw_err (*fetch)(void *context, const _Atomic bool *closing,
         struct identity_answer *ret, int64_t *ret_sent_ms,
@@ -78,15 +81,15 @@ struct access_token_wait {
 
 /*
  * access_token_add: add the token to `to`. refused: the number of a token that
- * the service has refused, so that another token is requested; 0: none was
+ * the service has refused; another token is then requested. 0: no token was
  * refused. *ret_number: the number of the token that was added, > 0.
  *
  * TW_OK
- * TW_BUSY     no valid token, and none comes now: err says why.
+ * TW_BUSY     no valid token was received in time: err says why.
  * TW_REFUSED  the token server refuses.
- * TW_STOPPED  the deadline has closed.
- * TW_CONFLICT the refused token had itself just replaced a refused one, so a
- *             further token would be refused too; err is unchanged.
+ * TW_STOPPED  the deadline has closed. TW_CONFLICT the refused token is the
+ *             recent replacement of another refused token, so a further one
+ *             would be refused too; err is unchanged.
  */
 TW_MUST_USE enum tw_err access_token_add(struct access_token *token,
     uint64_t refused, const struct access_token_wait *wait, struct buf *to,

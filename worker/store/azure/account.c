@@ -272,7 +272,7 @@ static enum tw_err make_endpoints(struct account *account,
         account, parts, PART_QUEUE, "queue", http, &account->queue, err);
 }
 
-/* Fills the account for UseDevelopmentStorage=true, which stands for the
+/* If the connection string has UseDevelopmentStorage=true, fills parts with the
  * emulator's endpoints, account and key. */
 static enum tw_err use_development(
     struct slice parts[PART_COUNT], struct err *err)
@@ -309,8 +309,8 @@ static enum tw_err read_string(
     return code == TW_OK ? use_development(parts, err) : code;
 }
 
-/* Ends the parsing of a connection string with the outcome code. If code is
- * TW_OK, stores account in *ret; otherwise frees account. Returns code. */
+/* Ends the parsing of a connection string; code is its outcome. TW_OK: stores
+ * account in *ret. Any other outcome: frees account. Returns code. */
 static enum tw_err account_give(
     enum tw_err code, struct account *account, struct account **ret)
 {

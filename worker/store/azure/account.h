@@ -17,10 +17,10 @@
 #include "worker/store/azure/endpoint.h"
 
 struct account {
-    _Atomic unsigned
-        holders; /* number of account_hold() calls without account_free() */
-    char *name;  /* NULL: unknown; a connection string with a SAS need not have
-                    it */
+    _Atomic unsigned holders; /* number of account_hold() calls that no
+                                 account_free() has matched yet */
+    char *name; /* NULL: unknown, because a connection string with a SAS need
+                   not name the account */
     struct crypto_hmac_key *key; /* NULL: another credential is used */
     char *sas; /* a complete query string without '?'; NULL: another credential
                   is used. A secret */
@@ -68,12 +68,13 @@ char *account_public_name(const struct account *account);
  * account_in_cloud: return a text that is equal for every host of one account,
  * and different for two accounts: the public name, and the domain of the cloud
  * in which this name is unique ("core.windows.net", "core.chinacloudapi.cn"). A
- * host that does not name its cloud (a private endpoint, a custom domain, an
- * address) is assumed to be a host of core.windows.net or, if the account is in
- * the path, of an emulator. Every Azurite has an account "devstoreaccount1", so
- * the text of this account is account_identity(), with host and port. Other
- * accounts of one name in two emulators have the same text. NULL: the public
- * name is unknown. Owned.
+ * host may not name its cloud (a private endpoint, a custom domain, an
+ * address). If the account is then in the path, the cloud is assumed to be an
+ * emulator, otherwise core.windows.net. Every Azurite has an account
+ * "devstoreaccount1", so the text of this account is account_identity(), with
+ * host and port. All other accounts that have the same name, but are in
+ * different emulators, have the same text. NULL: the public name is unknown.
+ * Owned.
  */
 char *account_in_cloud(const struct account *account);
 

@@ -34,18 +34,24 @@ void answer_body_error(struct slice body, struct answer_error *ret);
 
 /*
  * answer_outcome: find the outcome for status and code. write: the request
- * changes something, so after a server error its outcome is indeterminate
- * (except 503 ServerBusy: nothing was done). For a read a server error is
- * TW_BUSY, and so is a 4xx without an error code, unless the status alone
- * already determines another outcome. Statuses 2xx are TW_OK.
+ * changes something.
+ *
+ * - 2xx: TW_OK.
+ * - 5xx: TW_BUSY for a read, TW_UNKNOWN for a write, which may have been
+ *   applied. Exceptions: TW_BUSY for 503 ServerBusy, because nothing was done;
+ *   TW_INVALID for 501 and 505.
+ * - 4xx without an error code: TW_BUSY for a read, unless the status alone
+ *   determines another outcome.
+ * - Any other response: see the table in answer.c.
  */
 enum tw_err answer_outcome(int status, const char *code, bool write);
 
 /* answer_advice: return what an operator should check; NULL: no advice. */
 const char *answer_advice(int status, const char *code);
 
-/* answer_token_advice: like answer_advice(), for a request with an access token
- * to the queue service (queue) or the table service. */
+/* answer_token_advice: like answer_advice(), for a request with an access
+ * token. queue: the request is for the queue service, not for the table
+ * service. */
 const char *answer_token_advice(int status, const char *code, bool queue);
 
 /* answer_is_token_refused: did the service refuse the access token itself, as

@@ -38,14 +38,14 @@
 /* Maximum size of a response with one entity: 1 MiB, of which each UTF-16 unit
  * may be written as \uXXXX. */
 #define ENTITY_ANSWER_MAX (16 * 1024 * 1024)
-/* Maximum size of a response with messages: 32 of 64 KiB, each character
- * escaped. */
+/* Maximum size of a response with messages: 32 messages of 64 KiB each, with
+ * every character escaped. */
 #define MESSAGES_ANSWER_MAX (16 * 1024 * 1024)
 /* Maximum size of all other responses. */
 #define ANSWER_MAX (1024 * 1024)
 /* The part of a batch's maximum size that is reserved for everything except the
- * entities' JSON: some 350 bytes an entity, or some 10 KiB if its keys make a
- * long URL. */
+ * JSON of the entities. An entity needs some 350 bytes of it, or some 10 KiB if
+ * its keys make a long URL. */
 #define BATCH_FRAME_BYTES (256 * 1024)
 #define COSMOS_BATCH_MAX_BYTES 2000000
 /* The service's time limit for a request is 30 s. */
@@ -75,9 +75,11 @@ struct azure {
 /* One request and its response, from call_init() to call_done(). */
 struct call {
     struct azure *azure;
-    struct account *account; /* the newest one when the call began; owned */
+    /* The store's newest account when the call began. Owned. */
+    struct account *account;
     struct exchange *exchange;
-    const char *operation; /* "scan": names the call in messages, with target */
+    const char *operation; /* such as "scan"; error texts and log lines name a
+                              call by operation and target */
     const char *target;    /* the table's or queue's name                */
     bool queue;            /* the request is for the queue service */
     bool write;            /* the request changes something */
@@ -464,8 +466,8 @@ static void add_request_id(const struct call *call, struct buf *sentence)
     buf_add_char(sentence, ')');
 }
 
-/* Can the message quote an address with a SAS, of this store or of another
- * one? */
+/* May the message contain an address with a SAS? The SAS may be that of this
+ * store or of another one. */
 static bool quotes_signature(const char *message)
 {
     return strcasestr(message, "sig=") != NULL ||
@@ -499,9 +501,9 @@ static enum tw_err refuse(struct call *call, int status, const char *code,
     return outcome;
 }
 
-/* Call for an invalid 2xx response, with the reason in exchange->err. Returns
- * TW_UNKNOWN for a change, which may have been applied, and TW_BUSY for a read,
- * which may be retried. */
+/* Use this for an invalid 2xx response, after the reason was put into
+ * exchange->err. Returns TW_UNKNOWN for a change, which may have been applied,
+ * and TW_BUSY for a read, which may be retried. */
 static enum tw_err garbled(struct call *call)
 {
     err_prefix(&call->exchange->err,
@@ -552,11 +554,11 @@ static bool repeats_signature(const struct call *call)
 
 /*
  * Checks that a 2xx response comes from the service. The service responds 200
- * to every read and to no change, so the status of a change distinguishes the
- * service from, for instance, a login page even if the body is not read. Azure
- * and Azurite put x-ms-version into every success (Cosmos DB does not). If this
- * field is missing, a page's continuation may be missing too, and a scan would
- * end early.
+ * to every read, and never to a change. So a change with status 200 was
+ * answered by something else, for instance a login page. Azure and Azurite put
+ * x-ms-version into every success (Cosmos DB does not). If this field is
+ * missing, a page's continuation may be missing too, and a scan would end
+ * early.
  */
 static enum tw_err check_success(struct call *call)
 {
@@ -591,8 +593,8 @@ static enum tw_err send_once(struct call *call)
     return code;
 }
 
-/* Did the service refuse the access token itself, whatever it is used for? The
- * status depends on the version of its interface. */
+/* Did the service refuse the access token itself, and not the operation? The
+ * status of such a response depends on the version of the service. */
 static bool is_token_refused(const struct call *call)
 {
     return call->token_number != 0 &&
@@ -882,9 +884,10 @@ static enum tw_err judge_parts(
     return call_named(call, code);
 }
 
-/* Sends a batch. A batch of one operation is also sent as POST, not as PUT or
- * DELETE, because a proxy must not repeat a POST by itself, but might repeat a
- * DELETE, whose second response is 404 (RFC 9110, 9.2.2). */
+/* Sends a batch. Even a single operation is sent as a batch, with POST, and not
+ * with PUT or DELETE. A proxy must not repeat a POST by itself, but may repeat
+ * a DELETE (RFC 9110, 9.2.2), and the response to the second DELETE would be
+ * 404. */
 static enum tw_err azure_batch(struct store *store, struct exchange *exchange,
     const struct batch *batch, struct batch_result *ret)
 {

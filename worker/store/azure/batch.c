@@ -27,7 +27,7 @@ static const struct verb {
     [OPERATION_DELETE] = {"DELETE", true, false, ""},
 };
 
-/* Replaces PATCH, which Cosmos DB does not support. */
+/* Used for merges instead of PATCH, which Cosmos DB does not support. */
 static const struct verb post_merge = {
     "POST", true, true, "X-HTTP-Method: MERGE" CRLF};
 
@@ -40,10 +40,11 @@ void batch_add_type(const struct batch_style *style, struct buf *to)
  * body. */
 struct form {
     const struct verb *verb;
-    struct buf head; /* text up to the place of the RowKey in the URL; up to the
-                        end of the URL if that has no RowKey */
-    struct buf tail; /* text from there up to the place of the ETag, after
-                        "If-Match: "; up to verb->headers of an insert */
+    struct buf head; /* text before the RowKey in the URL; if the URL has no
+                        RowKey, text up to the URL's end */
+    struct buf tail; /* text between RowKey (or URL) and ETag. It ends in
+                        "If-Match: "; for an insert, which has no ETag, it
+                        extends up to verb->headers */
 };
 
 /* Makes the text of operations of one type. The PartitionKey is that of the
@@ -144,8 +145,9 @@ enum place {
 };
 
 struct reader {
-    struct slice outer, inner; /* boundaries of batch and changeset; inner comes
-                                  from a header in the body */
+    /* outer: boundary of the batch. inner: boundary of the changeset, which a
+     * header in the body names. */
+    struct slice outer, inner;
     struct batch_part *parts;
     size_t room, count;
     enum place place;

@@ -18,8 +18,8 @@
 /* How to write a batch. All borrowed. */
 struct batch_style {
     const char *origin, *path; /* parts of the table endpoint's URLs */
-    const char *batch_id; /* UUIDs of the boundaries of batch and changeset */
-    const char *changeset_id;
+    const char *batch_id;      /* UUID in the boundary of the batch */
+    const char *changeset_id;  /* UUID in the boundary of the changeset */
     bool post_merge; /* merge with POST and X-HTTP-Method (Cosmos DB), not with
                         PATCH */
 };
@@ -39,10 +39,10 @@ struct batch_part {
 };
 
 /*
- * batch_read: parse the parts of a response's body with that Content-Type,
- * leniently: CRLF or LF, extra empty lines and junk before a status line, no
- * final boundary. Fills at most room parts and returns their number; 0: it is
- * not a response to a batch.
+ * batch_read: parse the parts of a response's body with that Content-Type.
+ * Accepts CRLF and LF, extra empty lines and junk before a status line, and a
+ * missing final boundary. Returns the number of parts in the body, of which at
+ * most room are stored in parts; 0: the body is not a response to a batch.
  */
 size_t batch_read(struct slice content_type, struct slice body,
     struct batch_part *parts, size_t room);

@@ -24,7 +24,8 @@ enum endpoint_http {
     ENDPOINT_HTTP_ALL,   /* all hosts */
     ENDPOINT_HTTP_TOKEN, /* none, because an access token, or the secret that is
                             exchanged for one, is sent there */
-    ENDPOINT_HTTP_LINK,  /* 169.254.0.0/16: never leaves the machine's link */
+    ENDPOINT_HTTP_LINK,  /* 169.254.0.0/16: packets to it never leave the
+                            machine's link */
 };
 
 /*

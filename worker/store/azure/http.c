@@ -48,7 +48,8 @@ struct transfer {
     const struct deadline *deadline;
     struct http_answer *answer;
     unsigned sendings; /* how often libcurl was about to send */
-    bool stopped;      /* the deadline was closed just before sending */
+    bool stopped;      /* just before sending, the deadline was closed or
+                          stop_until_ms() had passed */
     bool too_large;    /* the body exceeds max_answer_bytes */
     bool interim;      /* the status is 1xx: another head follows */
     bool head_ended;   /* the empty line after the fields has arrived */
@@ -608,7 +609,8 @@ static enum tw_err outcome(CURL *handle, const struct transfer *transfer,
 {
     if (result == CURLE_OK && transfer->head_ended)
         return TW_OK;
-    if (result == CURLE_OK) /* libcurl accepts a close within the fields */
+    if (result == CURLE_OK) /* the connection was closed within the header
+                               fields, which is no error for libcurl */
         result = CURLE_PARTIAL_FILE;
     if (transfer->stopped)
         return err_fail(err, TW_STOPPED, "not sent: the deadline has passed");

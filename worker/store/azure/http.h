@@ -36,8 +36,9 @@ struct http_request {
     struct slice body;
     size_t max_answer_bytes;
     /* http_send() calls gives_up about once a second until the whole response
-     * has come; comes: 16 KiB have arrived since the last call. If gives_up
-     * returns true the request is given up. NULL: never given up. */
+     * has come; comes: at least 16 KiB of the response have arrived since the
+     * last call. If gives_up returns true, the request is given up. NULL: it is
+     * never given up. */
     bool (*gives_up)(void *context, bool comes);
     void *context;
     /* Called when the head of the response is complete, before its body has
@@ -108,7 +109,8 @@ void http_free(struct http *http);
  * TW_OK         a complete response has come, with any status.
  * TW_BUSY       nothing was sent: no address, no connection, no TLS, or the
  *               request was given up before it was sent.
- * TW_STOPPED    nothing was sent: the deadline was closed.
+ * TW_STOPPED    nothing was sent: the deadline was closed, or stop_until_ms()
+ *               had passed.
  * TW_UNKNOWN    the request may have been sent; no complete response came.
  * TW_TOO_LARGE  the response is larger than max_answer_bytes.
  */

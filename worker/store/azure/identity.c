@@ -60,7 +60,8 @@ struct identity {
     char *client_id;          /* NULL: the identity is the only one */
     char *header;             /* value of $IDENTITY_HEADER, only for SOURCE_APP;
                                  a secret */
-    char *tenant, *file;      /* SOURCE_WORKLOAD */
+    char *tenant, *file; /* only for SOURCE_WORKLOAD: the tenant's id, and the
+                            path of the file with the cluster's token */
     char *description;
 };
 

@@ -33,8 +33,9 @@ enum identity_kind { IDENTITY_MANAGED, IDENTITY_WORKLOAD };
 
 struct identity_options {
     enum identity_kind kind;
-    struct slice client_id; /* which identity, if there are several; empty:
-                               $AZURE_CLIENT_ID, if that is set */
+    struct slice
+        client_id; /* client id of the identity, needed if there are several;
+                      empty: $AZURE_CLIENT_ID is used if it is set */
 };
 
 /*

@@ -149,7 +149,7 @@ static bool may_pass(int status, struct slice error)
     return status >= 500 || slice_is(error, "temporarily_unavailable");
 }
 
-/* Makes the error text of a refusal. object NULL: the body is no JSON
+/* Makes the error text of a refusal. object NULL: the body is not a JSON
  * object. */
 static enum tw_err refuse(
     int status, const struct json *object, struct err *err)

@@ -15,8 +15,8 @@
 
 #define FILTER_MAX_BYTES (256 * 1024)
 #define ERROR_MAX_DEPTH 8
-/* Maximum number of members (annotations) beside "value"; each is read
- * separately. */
+/* Maximum number of members of a page beside "value" (annotations). Each of
+ * them is parsed separately. */
 #define BESIDE_MAX 32
 
 /* ---- URLs ---- */
@@ -225,8 +225,8 @@ static bool skip_nested(struct walk *walk)
     return false;
 }
 
-/* Returns the next value as written; its `at` is NULL if there is no next
- * value, or if it is truncated. */
+/* Returns the next value as written. If there is no value, or the value is
+ * truncated, the `at` of the result is NULL. */
 static struct slice take_value(struct walk *walk)
 {
     const char *start;
@@ -261,7 +261,8 @@ static bool is_json(struct slice text)
 
 struct reading;
 
-/* Reads the element at the start of text into the next entity of the page. */
+/* Reads the element at the start of text into the next entity of the page.
+ * *ret_end: the element's length. */
 typedef enum tw_err read_element(
     struct reading *reading, struct slice text, size_t *ret_end);
 
@@ -372,8 +373,8 @@ static enum tw_err fail_page(
         (size_t)(walk->at - reading->body.at));
 }
 
-/* Are name and value a valid member beside "value"? count: number of such
- * members so far. */
+/* Are name and value a valid member beside "value"? count: number of members
+ * beside "value" up to this one. */
 static bool is_good_beside(
     struct slice name, struct slice value, unsigned count)
 {

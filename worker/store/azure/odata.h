@@ -28,7 +28,7 @@ void odata_add_url_key(struct buf *to, struct slice key);
 #define ODATA_ENTITY_PATH_TAIL "')"
 
 /* odata_add_filter: add the filter of a scan, not yet percent-encoded: the
- * ranges of both keys, and ( request->filter ). */
+ * ranges of both keys, and request->filter in parentheses. */
 void odata_add_filter(struct buf *to, const struct scan_request *request);
 
 /*
@@ -43,8 +43,9 @@ void odata_add_scan_query(struct buf *to, const struct scan_request *request);
 void odata_add_tables_query(struct buf *to, const struct continuation *from);
 
 /*
- * odata_page: read {"value":[...]} into page, which is empty and holds body.
- * need_keys: as in entity_parse().
+ * odata_page: read {"value":[...]} into page, which must be empty. The entities
+ * point into body, so body must live as long as page. need_keys: as in
+ * entity_parse().
  *
  * TW_UNKNOWN  the body is truncated, or is not a page, or has an entity without
  *             a required key, or has more than PAGE_MAX_ENTITIES entities.

@@ -69,8 +69,9 @@ static struct slice skip_byte_order_mark(struct slice body)
  * The cost of a body is limited before libxml2 builds a tree of it. libxml2
  * needs some 120 bytes of memory for an element that takes 3 bytes in the body.
  * It compares each attribute of an element with all others. It expands the
- * entities of a document type, of which 500 bytes can take hours. No response
- * of the service has a document type. A list of 5,000 queues has 20,000 tags.
+ * entities of a document type, which can take hours for 500 bytes. No response
+ * of the service has a document type. The response with the most tags, a list
+ * of 5,000 queues, has 20,000.
  */
 #define MAX_TAGS 32768
 #define MAX_ATTRIBUTES 1024
@@ -82,7 +83,8 @@ struct budget {
     const char *why; /* why the body is refused; NULL: it is not refused */
 };
 
-/* If rest begins with `from`, skips past the next `to`. */
+/* If rest begins with `from`, skips past the next `to`. Returns whether it
+ * does. */
 static bool skip_between(
     struct budget *budget, const char *from, const char *to)
 {
@@ -172,8 +174,9 @@ static const char *weigh(struct slice body)
 
 /* ---- reading ---- */
 
-/* Returns the body as a document, or NULL. *ret_why (may be NULL): why libxml2
- * must not read the body; NULL: the body is only not well-formed. */
+/* Returns the body as a document; NULL: libxml2 must not read the body, or the
+ * body is empty or not well-formed. In the first case *ret_why is the reason,
+ * otherwise NULL. ret_why may be NULL. */
 static xmlDoc *parse(struct slice body, const char **ret_why)
 {
     const int options = XML_PARSE_NONET | XML_PARSE_NOERROR |

@@ -32,8 +32,9 @@ void queue_xml_write(struct slice text, struct buf *to);
 
 /*
  * queue_xml_messages: read the response to Put, Get or Peek into ret, which is
- * initialised; its previous content is discarded. TW_INVALID: the body is no
- * list of messages, or is refused for a reason above; ret is empty.
+ * initialised; its previous content is discarded. TW_INVALID: the body is not a
+ * list of messages, or is refused for one of the reasons above; ret is then
+ * empty.
  */
 TW_MUST_USE enum tw_err queue_xml_messages(
     struct slice body, struct messages *ret, struct err *err);

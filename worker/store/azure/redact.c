@@ -50,7 +50,8 @@ void redact_sas(char *text, const char *sas)
     written = sas_signature(sas);
     redact(text, written);
     buf_init(&read, written.len);
-    buf_reserve(&read, written.len); /* so that it never moves */
+    buf_reserve(&read, written.len); /* so that `read` never moves and leaves no
+                                        part of the secret behind */
     if (text_percent_decode(&read, written))
         redact(text, buf_slice(&read));
     if (read.at != NULL)

@@ -8,8 +8,8 @@
 
 #include "worker/base/slice.h"
 
-/* The length of the shortest piece of a secret that is found. A text may hold
- * only a piece, because a message may be truncated. */
+/* Pieces of a secret are found if they have at least this length. A message may
+ * be truncated, and so contain only a piece. */
 #define REDACT_MIN 12
 
 /* redact: overwrite with * every part of text that matches REDACT_MIN or more

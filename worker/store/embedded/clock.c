@@ -39,11 +39,11 @@ static int64_t made_up(int64_t ahead_ticks, int64_t passed_ticks)
 }
 
 /* Returns the clock's time if the stored moment is of another boot, or of a
- * boot without an id. It is the wall clock's time or, if that is later, the
- * file's last time plus the advance of the wall clock since then, an hour at
- * most. Without that advance the clock could stand still between two containers
- * of one kernel that have different boot ids, because this function applies
- * whenever one container reads what the other wrote. */
+ * boot without an id. It is the later of two times: the wall clock's time; and
+ * the file's last time plus the advance of the wall clock since then, of which
+ * at most an hour counts. If the advance were not added, the clock could stand
+ * still between two containers of one kernel that have different boot ids: this
+ * function is called whenever one container reads what the other wrote. */
 static int64_t ticks_elsewhere(const struct clock *clock, int64_t wall_ticks)
 {
     int64_t since_ticks = wall_ticks - clock->ahead_ticks - clock->ticks;

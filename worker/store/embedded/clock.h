@@ -9,19 +9,21 @@
  * - During one boot the store's clock runs with CLOCK_BOOTTIME, which NTP slews
  *   like the wall clock. If the store's clock and the wall clock differ
  *   nevertheless, the wall clock was stepped.
- * - While it is ahead of the wall clock, it runs an eighth slower. A wait takes
- *   an eighth longer, and a difference of two days is gone after sixteen days.
- * - While it is behind the wall clock, it runs a 4096th faster. This shortens a
- *   lease of an hour by less than the 3 s by which each lease outlasts its
- *   owner's deadline (run/lease.h). After an hour without a write the clock
- *   runs an eighth faster, because an owner writes its lease every few seconds.
- *   So no owner is alive then, except a suspended one with a visibility timeout
- *   above an hour.
- * - After a reboot, or on another machine, it begins with the time of the wall
- *   clock or, if that is later, with the file's last time plus the time since,
- *   an hour at most. A boot without an id, and two containers on one kernel
- *   that have different ids, are treated in the same way. In both of these
- *   cases a forward step of the wall clock ends leases.
+ * - While the store's clock is ahead of the wall clock, it runs an eighth
+ *   slower. A wait takes an eighth longer, and a difference of two days is gone
+ *   after sixteen days.
+ * - While the store's clock is behind the wall clock, it runs a 4096th faster.
+ *   This shortens a lease of an hour by less than the 3 s by which each lease
+ *   outlasts its owner's deadline (run/lease.h). After an hour without a write
+ *   the clock runs an eighth faster. An owner writes its lease every few
+ *   seconds, so no owner is alive then, except a suspended one with a
+ *   visibility timeout above an hour.
+ * - After a reboot, or on another machine, the store's clock begins with the
+ *   later of two times: the time of the wall clock; and the file's last time
+ *   plus the time that has passed since then, of which at most an hour counts.
+ *   A boot without an id, and two containers on one kernel that have different
+ *   ids, are treated in the same way. In both of these cases a forward step of
+ *   the wall clock ends leases.
  */
 #ifndef TW_STORE_EMBEDDED_CLOCK_H
 #define TW_STORE_EMBEDDED_CLOCK_H

@@ -47,8 +47,8 @@
  * into the file. When the log has LOG_PAGES_MAX, db_tidy() also makes the log
  * start again at its beginning. For that it must wait until no reader needs the
  * log, and all other writers wait meanwhile. So it waits for RESTART_WAIT_MS at
- * most, and only if the whole log could be moved: a part cannot be moved while
- * a long reader, such as a backup, is active. */
+ * most. It does not wait at all if a part of the log could not be moved,
+ * because a long reader, such as a backup, is active. */
 #define LOG_PAGES 1000
 #define LOG_PAGES_MAX (8 * LOG_PAGES)
 #define RESTART_WAIT_MS 50
@@ -82,8 +82,8 @@ struct db {
     char identity[IDENTITY_LEN + 1]; /* result of db_identity(); "" stands for
                                         NULL */
     int log_pages;     /* length of the log after the last commit, in pages */
-    int restart_pages; /* the length, in pages, from which db_tidy() tries to
-                          restart the log again */
+    int restart_pages; /* after a failed restart of the log: db_tidy() tries
+                          again when the log has this length, in pages */
     bool shortened;    /* db_give_back() has cut pages off, which shortens the
                           file only when the log is moved into it */
     struct file_state state; /* DB_READ_ONLY: state of the files when db was
@@ -302,8 +302,9 @@ static int note_log_pages(
     return SQLITE_OK;
 }
 
-/* Creates the file before SQLite does, to set its mode. O_EXCL: closing a file
- * that this process has open already would release its locks. */
+/* Creates the file before SQLite does, to set its mode. O_EXCL prevents that an
+ * existing file is opened here: closing it again would release the locks that
+ * this process may have on it. */
 static enum tw_err create_file(const char *path, struct err *err)
 {
     int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -723,7 +724,7 @@ static enum tw_err read_identity(struct db *db, struct err *err)
     return code;
 }
 
-/* Reads the file's identity, after giving the file one if it has none. */
+/* Gives the file an identity if it has none, then reads the identity. */
 static enum tw_err identify(struct db *db, struct err *err)
 {
     char id[IDENTITY_LEN + 1], sql[160];
@@ -749,10 +750,10 @@ const char *db_identity(const struct db *db)
 
 /* ---- opening, as a whole ---- */
 
-/* Detects now, not at the first message, that the log cannot be written. If
- * another process is writing, the log can be written. The first writer of this
- * boot stores the clock here; if the disk is full, the first successful write
- * does so. */
+/* Fails if the log cannot be written, so that this is known now and not only at
+ * the first message. If another process is writing, the log can be written. The
+ * first writer of this boot also stores the clock. If that fails because the
+ * disk is full, the first successful write stores the clock. */
 static enum tw_err try_writing(struct db *db, struct err *err)
 {
     enum tw_err code;

@@ -28,12 +28,13 @@ enum db_role { DB_READER, DB_WRITER, DB_READ_ONLY };
  * db_open: open the file at path (borrowed). A file that the writer creates is
  * readable by its owner alone. The caller owns *ret.
  *
- * TW_FULL: the file cannot be created, read or written. TW_INVALID: the file is
- * not a tableward file, or has a newer version, or has several names
- * (file_names.h; not checked for a DB_READER). For DB_READ_ONLY also: only a
- * writer can make the file readable, because it has an older version, which
- * must be converted, or a rollback journal beside it. TW_BUSY: another process
- * kept the file locked.
+ * TW_FULL     the file cannot be created, read or written.
+ * TW_BUSY     another process kept the file locked.
+ * TW_INVALID  the file is not a tableward file, or has a newer version, or has
+ *             several names (file_names.h; not checked for a DB_READER). For
+ *             DB_READ_ONLY also: the file is empty, or has an older version, or
+ *             there is a rollback journal beside it. Only a writer can make
+ *             such a file readable.
  */
 TW_MUST_USE enum tw_err db_open(
     const char *path, enum db_role role, struct db **ret, struct err *err);
@@ -66,8 +67,8 @@ const char *db_identity(const struct db *db);
  *   TW_FULL  the disk is full, or the file cannot be read or written; a
  *            transaction in progress is lost as a whole
  *
- * A failed fsync, after which the content of the disk is unknown, and lack of
- * memory end the process with exit code 75.
+ * Two failures end the process with exit code 75: a failed fsync, because the
+ * content of the disk is then unknown, and lack of memory.
  */
 
 /* Transactions of the writer: db_begin waits for writers of other processes. A
@@ -94,9 +95,9 @@ int64_t db_stamp(struct db *db);
 TW_MUST_USE enum tw_err db_read_clock(struct db *db, struct err *err);
 int64_t db_now_ticks(const struct db *db);
 
-/* db_tidy: move the write-ahead log into the file if it is long, or after
- * db_give_back(). Call between transactions, after waking the waiting writers.
- */
+/* db_tidy: move the write-ahead log into the file if the log is long, or if
+ * db_give_back() was called. Call between transactions, after waking the
+ * waiting writers. */
 void db_tidy(struct db *db);
 
 /*

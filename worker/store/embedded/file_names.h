@@ -14,14 +14,14 @@
  *   makes: /app/t.db is a mount point, and its log would be /app/t.db-wal. If
  *   the folder is mounted instead, file and log are seen together.
  *
- * A name by which a process can open the file exists before that process checks
- * the file. So a link or mount that is made while a worker has the file open
- * does no harm: the worker continues, and every later process is refused, by
- * whichever name. What this check does not detect:
+ * Each process checks the file before it opens the file. So a link or mount
+ * that is made while a worker has the file open does no harm: the worker
+ * continues, and every process that comes later is refused, whichever name it
+ * uses. What this check does not detect:
  *
- * - A file that is renamed, or whose link is removed, while a process has it
- *   open by the removed name: a process that opens it by its only remaining
- *   name uses another log. Link count and mounts do not show this.
+ * - A file whose name is changed or removed while a process has the file open
+ *   by that name. A process that then opens the file by its only remaining name
+ *   uses another log. Link count and mounts do not show this.
  * - A mount or rename between the check and SQLite's opening of the file.
  * - A bind mount where the kernel does not report mount points (Linux before
  *   5.8, or a sandbox that forbids statx).

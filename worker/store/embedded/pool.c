@@ -40,8 +40,9 @@ struct request {
                    like next */
     struct request *next;
 
-    /* A lock for each request: callers of a group that wake together do not
-     * wait for each other. Taken after the pool's lock, if both are. */
+    /* Each request has its own lock, so that callers that are woken together do
+     * not wait for each other. A thread that needs both locks takes the pool's
+     * lock first. */
     struct platform_mutex lock;
     struct platform_cond wake;
     bool done, may_lead;
@@ -422,9 +423,9 @@ static void lead(struct pool *pool, struct request *own, int64_t until_ms)
 }
 
 /*
- * Waits until own is done, until own may lead (run the queued requests itself),
- * or until until_ms. Returns whether own is done. *ret_in_time becomes true if
- * until_ms has not passed.
+ * Waits until own is done, or until the caller may lead (run the queued
+ * requests itself), or until the time until_ms. Returns whether own is done.
+ * *ret_in_time: until_ms has not passed.
  */
 static bool wait_for_turn(
     struct request *own, int64_t until_ms, bool *ret_in_time)

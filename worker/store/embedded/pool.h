@@ -40,11 +40,13 @@ struct watch *pool_watch(
  * returns TW_OK, and undone if body returned anything else. Body may run on
  * another thread while the caller waits.
  *
- * Both check the deadline just before body (TW_STOPPED), wait for other threads
- * and processes no longer than a request may take (TW_BUSY), run body at most
- * once, and fill the exchange; body's err is the exchange's. pool_read of a
- * file opened with DB_READ_ONLY also returns TW_BUSY if another process began
- * to write meanwhile.
+ * Both run body at most once, and fill the exchange; body's err is the
+ * exchange's.
+ *
+ * TW_STOPPED  the deadline was closed just before body was to run.
+ * TW_BUSY     other threads or processes were waited for as long as a request
+ *             may take; or the file was opened with DB_READ_ONLY, and another
+ *             process began to write during pool_read.
  */
 TW_MUST_USE enum tw_err pool_read(struct pool *pool, struct exchange *exchange,
     enum tw_err (*body)(struct db *, void *, struct err *), void *arg);

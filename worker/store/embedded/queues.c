@@ -31,8 +31,8 @@ static struct slice write_receipt(int64_t stamp, struct arena *arena)
     return arena_format(arena, "%" PRId64, stamp);
 }
 
-/* Returns the stamp in a pop receipt, or -1, which no message has, if this
- * store did not issue the receipt. */
+/* Returns the stamp in a pop receipt; -1: the receipt is not a stamp of this
+ * store. No message has the stamp -1. */
 static int64_t read_receipt(struct slice receipt)
 {
     int64_t stamp;
@@ -93,7 +93,8 @@ static enum tw_err put_body(struct db *db, void *arg, struct err *err)
 {
     const struct putting *putting = arg;
     struct messages *ret = putting->ret;
-    /* InsertionTime is compared with times that applications write. */
+    /* InsertionTime is compared with times that applications write, so it is a
+     * time of the wall clock. */
     int64_t inserted = whole_seconds(platform_wall_ticks());
     int64_t visible = db_now_ticks(db) + putting->hide_s * TICKS_PER_S;
     int64_t queue, receipt;

@@ -2,7 +2,7 @@
 /*
  * The tables of an embedded store. Keys, ETag and Timestamp are columns; the
  * properties are stored as the service's JSON, so that types and texts are
- * returned as written. An ETag is W/"N", N a stamp (db.h).
+ * returned as written. An ETag is W/"N", where N is a stamp (db.h).
  */
 #include "worker/store/embedded/tables.h"
 
@@ -25,12 +25,13 @@
 #define PAGE_MAX_ROWS 20000
 #define PAGE_MAX_READ_BYTES (32 * 1024 * 1024)
 
-/* Number of consecutive rows outside the range of RowKeys after which a scan
- * seeks the next row inside the range through the tree, instead of stepping. */
+/* After this many consecutive rows outside the range of RowKeys, a scan no
+ * longer steps from row to row, but seeks the next row inside the range through
+ * the tree. */
 #define SEEK_AFTER 8
 
-/* Maximum size of the JSON of a batch. store.c limits a batch to half of this,
- * by a count that excludes some of the punctuation. */
+/* Maximum size of the JSON of a batch. store.c limits a batch to half of this
+ * size, but does not count all of the punctuation. */
 #define JSON_MAX_BYTES (2 * BATCH_MAX_BYTES)
 
 /* Maximum size of a record in the tree, keys included. A longer record
@@ -52,8 +53,8 @@ static void write_etag(int64_t stamp, char *to, size_t room)
     (void)snprintf(to, room, "W/\"%" PRId64 "\"", stamp);
 }
 
-/* Returns the stamp in an ETag, or -1, which no entity has, if this store did
- * not issue the ETag. */
+/* Returns the stamp in an ETag; -1: the ETag is not one of this store. No
+ * entity has the stamp -1. */
 static int64_t stamp_of(struct slice etag)
 {
     int64_t stamp;
@@ -221,7 +222,8 @@ struct row {
     int64_t stamp, timestamp_ticks;
     bool has_properties; /* properties were read */
     struct slice properties;
-    struct entity_reader *reader; /* NULL: not needed, for a single row */
+    struct entity_reader *reader; /* NULL: the row is the only one that is read,
+                                     so a reader would save nothing */
     char etag[ETAG_MAX], timestamp[TEXT_TIME_MAX];
 };
 
@@ -526,9 +528,9 @@ static enum tw_err start_rows(
         err);
 }
 
-/* Handles a row outside the range of RowKeys. After SEEK_AFTER such rows, one
- * after the other, seeks the next row inside the range. It is later in this
- * partition, or in the next partition. */
+/* Handles a row outside the range of RowKeys. After SEEK_AFTER consecutive rows
+ * of this kind, seeks the next row inside the range, which is later in this
+ * partition or in the next partition. */
 static enum tw_err miss(struct db *db, struct scanning *scanning,
     const struct row *row, struct err *err)
 {
@@ -842,7 +844,8 @@ static struct slice json_of(const struct committing *committing, size_t index)
     size_t start = index > 0 ? committing->ends[index - 1] : 0;
 
     if (start == committing->ends[index])
-        return (struct slice){0}; /* a delete or merge; json may be empty */
+        return (struct slice){0}; /* a delete or a merge, which has no JSON
+                                     here; json.at may be NULL */
     return (struct slice){
         committing->json.at + start, committing->ends[index] - start};
 }
