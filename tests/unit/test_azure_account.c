@@ -133,10 +133,11 @@ TEST(wrong_strings_are_explained_without_secrets)
         {"AccountName=a/b;AccountKey=" KEY, "AccountName in the"},
         {NAMED "AccountKey=" KEY, "AccountKey twice"},
         {NAMED "TableEndpoint=acct.example", "must begin with https://"},
-        {NAMED "TableEndpoint=https://", "TableEndpoint is not an address"},
-        {NAMED "TableEndpoint=https://user:secret@h", "is not an address"},
-        {NAMED "TableEndpoint=https://h:99999", "is not an address"},
-        {NAMED "TableEndpoint=https://h/?sv=1&sig=secret", "is not an address"},
+        {NAMED "TableEndpoint=https://", "TableEndpoint must be an address"},
+        {NAMED "TableEndpoint=https://user:secret@h", "must be an address"},
+        {NAMED "TableEndpoint=https://h:99999", "must be an address"},
+        {NAMED "TableEndpoint=https://h/?sv=1&sig=secret",
+            "must be an address"},
         {NAMED "TableEndpoint=http://10.0.0.1/a",
             "TableEndpoint is plain http"},
         {NAMED "QueueEndpoint=http://127.evil.example", "is plain http"},
@@ -160,7 +161,7 @@ TEST(wrong_strings_are_explained_without_secrets)
          "789012345;AccountKey=" KEY,
             "AccountName in the"},
         {"TableEndpoint=https://h;SharedAccessSignature=?", "no sig="},
-        {NAMED "TableEndpoint=https://h^", "is not an address"},
+        {NAMED "TableEndpoint=https://h^", "must be an address"},
         {NAMED "Endpoint=x", "an unknown part"},
     };
 
@@ -188,7 +189,7 @@ TEST(what_cannot_be_a_connection_string_is_said)
     memset(text, 'A', 70000);
     text[70000] = '\0';
     assert_fails(account_parse(slice_of(text), false, &account, &err),
-        TW_INVALID, &err, "is too long");
+        TW_INVALID, &err, "is longer than 64 KiB");
     memcpy(text, "AccountName=a;AccountKey=", 25);
     text[25 + 4000] = '\0';
     assert_fails(account_parse(slice_of(text), false, &account, &err),

@@ -375,7 +375,7 @@ TEST(every_operation_takes_an_answer_alike)
         {"no credentials", EMPTY("401 Unauthorized"), TW_REFUSED, TW_REFUSED,
             ": 401: check the credentials (request id req-1)"},
         {"redirected", EMPTY("301 Moved"), TW_REFUSED, TW_REFUSED,
-            ": 301: it redirects to another address"},
+            ": 301: the service redirects to another address"},
         /* This response must not count as a deleted entity. */
         {"not found by something else than the service", EMPTY("404 Not Found"),
             TW_REFUSED, TW_REFUSED, ": 404: check the endpoint"},
@@ -384,7 +384,7 @@ TEST(every_operation_takes_an_answer_alike)
             TW_REFUSED, ": 404: check the endpoint"},
         {"nonsense leaves a write unknown",
             HEAD("200 OK") "Content-Length: 15\r\n\r\n<html>hi</html>", TW_BUSY,
-            TW_UNKNOWN, ": 200, but not the answer of"},
+            TW_UNKNOWN, ": 200, but the response is not from"},
         /* This response belongs to another request, as after a response that
          * was sent twice. It may be the page of another scan, or the response
          * to another batch. */

@@ -203,7 +203,7 @@ static const struct {
          "{\"error\":\"" HEADER "\",\"error_description\":\"" ASSERTION "\"}"),
         TW_REFUSED, "*****"},
     {STATUS("302 Found", "Location: http://127.0.0.1:9/"), TW_REFUSED,
-        "302: it redirects to another address, which is not "
+        "302: the server redirects to another address, which is not "
         "followed"},
     {STATUS("503 Busy", ""), TW_BUSY, ": 503"},
     {STATUS("200 OK", "<html>"), TW_BUSY, "not the JSON of a token server"},

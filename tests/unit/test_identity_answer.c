@@ -80,7 +80,7 @@ static const struct {
     {200, "{" T ",\"expires_in\":\"-5\"}", TW_BUSY, "has already expired"},
     {200, "{" T ",\"expires_on\":\"1700000000\"}", TW_BUSY, "check the clock"},
     {302, "", TW_REFUSED,
-        "302: it redirects to another address, which is not "
+        "302: the server redirects to another address, which is not "
         "followed"},
     {400,
         "{\"error\":\"invalid_request\",\"error_description\":\"Identity not "

@@ -58,7 +58,7 @@ static const struct setting azure_keys[] = {
     AZURE_KEY(key_file, "a file that holds the account's key"),
     AZURE_KEY(sas_file, "a file that holds a shared access signature"),
     AZURE_KEY(identity, "managed (the identity of this machine or app) or "
-                        "workload (of this pod), without a secret"),
+                        "workload (the identity of this pod); needs no secret"),
     AZURE_KEY(client_id, "client id of the identity, if there are several; "
                          "default: $AZURE_CLIENT_ID"),
     {.key = "allow_http",
@@ -367,7 +367,8 @@ static enum tw_err read_secret(const char *key, struct slice path,
         return err_fail(err, TW_INVALID, "%s %s is empty", key, path.at);
     if (!is_one_line(secret))
         return err_fail(err, TW_INVALID,
-            "%s %s is not one line of plain characters", key, path.at);
+            "%s %s must have one line of printable ASCII characters", key,
+            path.at);
     *ret = secret;
     return TW_OK;
 }

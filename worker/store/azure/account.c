@@ -123,7 +123,8 @@ static enum tw_err read_parts(
     enum tw_err code = TW_OK;
 
     if (text.len > CONNECTION_STRING_MAX)
-        return err_fail(err, TW_INVALID, "the connection string is too long");
+        return err_fail(
+            err, TW_INVALID, "the connection string is longer than 64 KiB");
     if (memchr(text.at, '\0', text.len) != NULL)
         return err_fail(
             err, TW_INVALID, "the connection string has a NUL byte");
@@ -198,7 +199,8 @@ static enum tw_err read_name(struct account *account,
         return TW_OK;
     if (!account_name_is_sound(parts[PART_ACCOUNT]))
         return err_fail(err, TW_INVALID,
-            "AccountName in the connection string is not an account's name");
+            "AccountName in the connection string must have 1 to 63 letters, "
+            "digits, '-' or '_'");
     account->name = mem_text(parts[PART_ACCOUNT].at, parts[PART_ACCOUNT].len);
     return TW_OK;
 }

@@ -27,7 +27,7 @@ static const struct rule {
 } rules[] = {
     {200, 299, NULL, TW_OK, TW_OK, NULL},
     {300, 399, NULL, TW_REFUSED, TW_REFUSED,
-        "it redirects to another address: check the endpoint"},
+        "the service redirects to another address: check the endpoint"},
     {400, 0, "PopReceiptMismatch", TW_CONFLICT, TW_CONFLICT, NULL},
     {400, 0, "InvalidAuthenticationInfo", TW_REFUSED, TW_REFUSED,
         "check the credentials"},

@@ -405,7 +405,7 @@ static enum tw_err transfer(
     add_authorization(call, path, headers);
     if (url->overflow || call->path.overflow || call->query.overflow)
         return err_fail(&exchange->err, TW_INVALID,
-            "its filter and keys need a URL of more than %d bytes",
+            "the filter and the keys need a URL of more than %d bytes",
             URL_MAX_BYTES);
     code = http_send(call->azure->http,
         &(struct http_request){
@@ -507,8 +507,8 @@ static enum tw_err refuse(struct call *call, int status, const char *code,
 static enum tw_err garbled(struct call *call)
 {
     err_prefix(&call->exchange->err,
-        "%d, but not the answer of a storage service (check the endpoint and "
-        "any proxy)",
+        "%d, but the response is not from a storage service (check the "
+        "endpoint and any proxy)",
         call->answer.status);
     return call_named(call, call->write ? TW_UNKNOWN : TW_BUSY);
 }
@@ -972,7 +972,7 @@ static enum tw_err azure_queue_put(struct store *store,
         (ret->count != 1 || ret->list[0].pop_receipt.len == 0)) {
         if (ret->count != 1)
             err_fail(&exchange->err, TW_UNKNOWN,
-                "it must have the one message that was put, but has %zu",
+                "it must have one message, the one that was put, but has %zu",
                 ret->count);
         else
             err_fail(

@@ -115,7 +115,7 @@ enum tw_err endpoint_read(struct slice url, const char *what,
     if (split_authority(ret, authority, tls, &host) != TW_OK ||
         !path_is_sound(ret->path)) {
         err_fail(err, code,
-            "%s is not an address such as "
+            "%s must be an address such as "
             "https://myaccount.table.core.windows.net",
             what);
         goto done;

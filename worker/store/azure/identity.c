@@ -172,7 +172,9 @@ static enum tw_err read_workload(struct identity *identity, struct err *err)
             "service account is annotated",
             missing);
     if (!is_name(tenant))
-        return err_fail(err, TW_INVALID, VARIABLE_TENANT " is not a tenant id");
+        return err_fail(err, TW_INVALID,
+            VARIABLE_TENANT " is not a tenant id: it may have letters, digits, "
+                            "'-', '.' and '_' only");
     identity->source = SOURCE_WORKLOAD;
     identity->tenant = mem_text(tenant, strlen(tenant));
     identity->file = mem_text(file, strlen(file));

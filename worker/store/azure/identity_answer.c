@@ -165,7 +165,8 @@ static enum tw_err refuse(
         add_reason(object, &sentence);
     } else if (status >= 300 && status < 400) {
         buf_add_text(&sentence,
-            ": it redirects to another address, which is not followed");
+            ": the server redirects to another address, which is not "
+            "followed");
     }
     code = may_pass(status, error) ? TW_BUSY : TW_REFUSED;
     err_fail(err, code, "%s", buf_text(&sentence));

@@ -96,7 +96,7 @@ static bool skip_between(
     end = memmem(
         rest->at + strlen(from), rest->len - strlen(from), to, strlen(to));
     if (end == NULL) {
-        budget->why = "the body is cut off";
+        budget->why = "it is cut off";
         return true;
     }
     end += strlen(to);

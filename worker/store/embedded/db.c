@@ -577,7 +577,8 @@ static enum tw_err check_ours(
     *ret_convert = version == SCHEMA_UTF8_KEYS;
     if (!*ret_empty && !*ret_convert && version != SCHEMA_VERSION)
         return err_fail(err, TW_INVALID,
-            "%s: it has version %lld, but this tableward supports version %d",
+            "%s: it has version %lld, but this tableward supports version %d: "
+            "use a newer release",
             db->path, (long long)version, SCHEMA_VERSION);
     return TW_OK;
 }
