@@ -80,10 +80,10 @@ static bool is_forbidden(int number)
 
 static enum tw_err fail(struct err *err, const char *did, const char *path)
 {
-    enum tw_err code = is_forbidden(errno) ? TW_FORBIDDEN : TW_FULL;
+    enum tw_err outcome = is_forbidden(errno) ? TW_FORBIDDEN : TW_FULL;
 
     return err_fail(
-        err, code, "archive: cannot %s %s: %s", did, path, strerror(errno));
+        err, outcome, "archive: cannot %s %s: %s", did, path, strerror(errno));
 }
 
 /* Make the file or folder durable, or end the process: after a failed fsync it
@@ -126,17 +126,17 @@ static enum tw_err make_folder(const char *path, struct err *err)
     const char *name = strrchr(path, '/');
     char *parent = mem_text(path, name > path ? (size_t)(name - path) : 1);
     int at;
-    enum tw_err code = open_folder(parent, &at, err);
+    enum tw_err outcome = open_folder(parent, &at, err);
 
-    if (code == TW_OK) {
+    if (outcome == TW_OK) {
         if (mkdir(path, FOLDER_MODE) == 0)
             sync_or_end(at, parent);
         else if (errno != EEXIST)
-            code = fail(err, "make", path);
+            outcome = fail(err, "make", path);
         (void)close(at);
     }
     mem_free(parent);
-    return code;
+    return outcome;
 }
 
 /* Open a folder, and create it if missing. Folders above are opened only if
@@ -146,10 +146,10 @@ static enum tw_err open_folder(const char *path, int *ret, struct err *err)
     int at = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
     if (at < 0 && errno == ENOENT && strcmp(path, "/") != 0) {
-        enum tw_err code = make_folder(path, err);
+        enum tw_err outcome = make_folder(path, err);
 
-        if (code != TW_OK)
-            return code;
+        if (outcome != TW_OK)
+            return outcome;
         at = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     }
     if (at < 0)
@@ -226,12 +226,13 @@ static enum tw_err read_requested_at(
     ssize_t got = file_read_and_close(
         openat(archive->at, REQUESTED_AT, O_RDONLY | O_CLOEXEC | O_NOFOLLOW),
         to, TEXT_TIME_MAX - 1);
-    enum tw_err code = TW_OK;
+    enum tw_err outcome = TW_OK;
 
     if (got < 0 && errno != ENOENT)
-        code = fail(err, "read the file " REQUESTED_AT " in", archive->folder);
+        outcome =
+            fail(err, "read the file " REQUESTED_AT " in", archive->folder);
     to[got < 0 ? 0 : got] = '\0';
-    return code;
+    return outcome;
 }
 
 /* Write the run's RequestedAt to a new file, and rename this file to
@@ -240,7 +241,7 @@ static enum tw_err read_requested_at(
 static enum tw_err write_requested_at(
     const struct archive *archive, const char *text, struct err *err)
 {
-    enum tw_err code = TW_OK;
+    enum tw_err outcome = TW_OK;
     bool written = false;
     int at = openat(archive->at, REQUESTED_AT ".new",
         O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, FILE_MODE);
@@ -253,10 +254,11 @@ static enum tw_err write_requested_at(
                                  archive->at, REQUESTED_AT) == 0;
     }
     if (!written)
-        code = fail(err, "write the file " REQUESTED_AT " in", archive->folder);
+        outcome =
+            fail(err, "write the file " REQUESTED_AT " in", archive->folder);
     if (at >= 0)
         (void)close(at);
-    return code;
+    return outcome;
 }
 
 /* Rename the folder with the run's id, which belongs to a former run, to ID~1,
@@ -301,23 +303,23 @@ static enum tw_err open_run_folder(
     struct archive *archive, int of_job, struct err *err)
 {
     char own[TEXT_TIME_MAX], stored[TEXT_TIME_MAX] = "";
-    enum tw_err code =
+    enum tw_err outcome =
         open_below(of_job, archive->id, archive->folder, &archive->at, err);
 
     (void)text_from_ticks(archive->requested_ticks, own);
-    if (code == TW_OK)
-        code = read_requested_at(archive, stored, err);
-    if (code != TW_OK || strcmp(own, stored) == 0)
-        return code;
+    if (outcome == TW_OK)
+        outcome = read_requested_at(archive, stored, err);
+    if (outcome != TW_OK || strcmp(own, stored) == 0)
+        return outcome;
     if ((stored[0] || archive->epoch == 1) && may_have_lines(archive->at)) {
         (void)close(archive->at);
         archive->at = -1;
-        code = put_former_aside(archive, of_job, err);
-        if (code == TW_OK)
-            code = open_below(
+        outcome = put_former_aside(archive, of_job, err);
+        if (outcome == TW_OK)
+            outcome = open_below(
                 of_job, archive->id, archive->folder, &archive->at, err);
     }
-    return code == TW_OK ? write_requested_at(archive, own, err) : code;
+    return outcome == TW_OK ? write_requested_at(archive, own, err) : outcome;
 }
 
 /* Open the run's own folder. Called when the first entity is archived. */
@@ -327,18 +329,19 @@ static enum tw_err open_own_folder(struct archive *archive, struct err *err)
         (int)(strlen(archive->folder) - strlen(archive->id) - 1),
         archive->folder);
     int at = -1;
-    enum tw_err code = open_below(archive->top, archive->job, of_job, &at, err);
+    enum tw_err outcome =
+        open_below(archive->top, archive->job, of_job, &at, err);
 
-    if (code == TW_OK) {
-        code = open_run_folder(archive, at, err);
+    if (outcome == TW_OK) {
+        outcome = open_run_folder(archive, at, err);
         (void)close(at);
     }
-    if (code != TW_OK && archive->at >= 0) {
+    if (outcome != TW_OK && archive->at >= 0) {
         (void)close(archive->at);
         archive->at = -1;
     }
     mem_free(of_job);
-    return code;
+    return outcome;
 }
 
 /* ---- files ---- */
@@ -386,20 +389,20 @@ static enum tw_err open_file(struct archive *archive, const char *table,
 {
     struct file *file = mem_alloc(sizeof *file);
     char *name = mem_format("%d-%s.jsonl", archive->epoch, table);
-    enum tw_err code = TW_OK;
+    enum tw_err outcome = TW_OK;
 
     file->path = mem_format("%s/%s", archive->folder, name);
     file->at = openat(archive->at, name,
         O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, FILE_MODE);
     if (file->at < 0 || !cut_torn_line(file->at, &file->size))
-        code = fail(err, "open", file->path);
+        outcome = fail(err, "open", file->path);
     mem_free(name);
-    if (code != TW_OK) {
+    if (outcome != TW_OK) {
         if (file->at >= 0)
             (void)close(file->at);
         mem_free(file->path);
         mem_free(file);
-        return code;
+        return outcome;
     }
     file->table = mem_text(table, strlen(table));
     buf_init(&file->lines, GATHER_BYTES + LINE_MAX_BYTES);
@@ -420,10 +423,10 @@ static enum tw_err find_file(struct archive *archive, const char *table,
         }
     }
     if (archive->at < 0) {
-        enum tw_err code = open_own_folder(archive, err);
+        enum tw_err outcome = open_own_folder(archive, err);
 
-        if (code != TW_OK)
-            return code;
+        if (outcome != TW_OK)
+            return outcome;
     }
     return open_file(archive, table, ret, err);
 }
@@ -435,13 +438,13 @@ static enum tw_err write_lines(struct file *file, struct err *err)
     if (file->lines.len == 0)
         return TW_OK;
     if (!write_all(file->at, file->lines.at, file->lines.len)) {
-        enum tw_err code = fail(err, "write", file->path);
+        enum tw_err outcome = fail(err, "write", file->path);
 
         /* A failed ftruncate() does no harm, because the incomplete line is
          * also cut off when the file is opened again. */
         if (ftruncate(file->at, file->size) != 0)
             err_prefix(err, "the last line of the file is incomplete");
-        return code;
+        return outcome;
     }
     file->size += (off_t)file->lines.len;
     file->dirty = true;
@@ -458,7 +461,7 @@ enum tw_err archive_open(const char *folder, const struct archive_run *run,
     struct archive **ret, struct err *err)
 {
     struct archive *archive = mem_alloc(sizeof *archive);
-    enum tw_err code;
+    enum tw_err outcome;
 
     archive->epoch = run->epoch;
     archive->requested_ticks = run->requested_ticks;
@@ -466,12 +469,12 @@ enum tw_err archive_open(const char *folder, const struct archive_run *run,
     archive->job = mem_text(run->job, strlen(run->job));
     archive->id = mem_text(run->id, strlen(run->id));
     archive->folder = mem_format("%s/%s/%s", folder, run->job, run->id);
-    code = open_folder(folder, &archive->top, err);
-    if (code == TW_OK && faccessat(archive->top, ".", W_OK | X_OK, 0) != 0)
-        code = fail(err, "write to", folder);
-    if (code != TW_OK) {
+    outcome = open_folder(folder, &archive->top, err);
+    if (outcome == TW_OK && faccessat(archive->top, ".", W_OK | X_OK, 0) != 0)
+        outcome = fail(err, "write to", folder);
+    if (outcome != TW_OK) {
         archive_close(archive);
-        return code;
+        return outcome;
     }
     *ret = archive;
     return TW_OK;
@@ -481,14 +484,14 @@ enum tw_err archive_add(struct archive *archive, const char *table,
     const struct entity *entity, struct err *err)
 {
     struct file *file = NULL;
-    enum tw_err code = find_file(archive, table, &file, err);
+    enum tw_err outcome = find_file(archive, table, &file, err);
 
-    if (code != TW_OK)
-        return code;
+    if (outcome != TW_OK)
+        return outcome;
     if (file->lines.len >= GATHER_BYTES)
-        code = write_lines(file, err);
-    if (code != TW_OK)
-        return code;
+        outcome = write_lines(file, err);
+    if (outcome != TW_OK)
+        return outcome;
     entity_write(entity, &file->lines);
     buf_add_char(&file->lines, '\n');
     if (!file->lines.overflow)
@@ -501,10 +504,10 @@ enum tw_err archive_add(struct archive *archive, const char *table,
 enum tw_err archive_sync(struct archive *archive, struct err *err)
 {
     for (struct file *file = archive->files; file; file = file->next) {
-        enum tw_err code = write_lines(file, err);
+        enum tw_err outcome = write_lines(file, err);
 
-        if (code != TW_OK)
-            return code;
+        if (outcome != TW_OK)
+            return outcome;
         if (file->dirty)
             sync_or_end(file->at, file->path);
         file->dirty = false;

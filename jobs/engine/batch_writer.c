@@ -179,11 +179,11 @@ static void complete_sequence(
 /* ---- completing operations ---- */
 
 static void break_batch_writer(
-    struct batch_writer *batch_writer, enum tw_err code, const char *why)
+    struct batch_writer *batch_writer, enum tw_err outcome, const char *why)
 {
     if (batch_writer->broken != TW_OK)
         return;
-    batch_writer->broken = err_fail(&batch_writer->why, code, "%s", why);
+    batch_writer->broken = err_fail(&batch_writer->why, outcome, "%s", why);
 }
 
 static void count_done(
@@ -372,11 +372,11 @@ static void on_resolved(
     struct batch_writer *batch_writer, struct batch_buffer *batch_buffer)
 {
     struct err why;
-    enum tw_err code = resolve_end(batch_buffer->resolving, &why);
+    enum tw_err outcome = resolve_end(batch_buffer->resolving, &why);
 
     batch_buffer->resolving = NULL;
-    if (code != TW_OK) {
-        break_batch_writer(batch_writer, code, why.text);
+    if (outcome != TW_OK) {
+        break_batch_writer(batch_writer, outcome, why.text);
         batch_buffer_free(batch_buffer);
         return;
     }

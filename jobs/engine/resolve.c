@@ -186,34 +186,34 @@ static void ask_one(struct resolving *r, size_t index)
 static enum tw_err read_one(struct resolving *r, size_t index, struct err *err)
 {
     struct batch_buffer_entry *entry = &r->batch_buffer->entries[index];
-    enum tw_err code;
+    enum tw_err outcome;
 
     if (r->asked != index)
         ask_one(r, index);
     r->asked = NONE;
     request_pool_wait(r->run->pool_client, &r->get.task);
-    code = r->get.task.outcome;
-    if (code == TW_OK)
+    outcome = r->get.task.outcome;
+    if (outcome == TW_OK)
         meet(r, entry, &r->get.page.entities[0]);
-    else if (code == TW_NOT_FOUND)
+    else if (outcome == TW_NOT_FOUND)
         meet(r, entry, NULL);
     else
-        (void)err_fail(err, code, "table %s: %s", r->batch_buffer->table,
+        (void)err_fail(err, outcome, "table %s: %s", r->batch_buffer->table,
             r->get.task.last.err.text);
     page_done(&r->get.page);
-    return code == TW_NOT_FOUND ? TW_OK : code;
+    return outcome == TW_NOT_FOUND ? TW_OK : outcome;
 }
 
 /* Read each entry whose state is `marked`. */
 static enum tw_err read_each(
     struct resolving *r, enum seen marked, struct err *err)
 {
-    enum tw_err code = TW_OK;
+    enum tw_err outcome = TW_OK;
 
-    for (size_t i = 0; i < r->batch_buffer->count && code == TW_OK; i++)
+    for (size_t i = 0; i < r->batch_buffer->count && outcome == TW_OK; i++)
         if (r->seen[i] == marked)
-            code = read_one(r, i, err);
-    return code;
+            outcome = read_one(r, i, err);
+    return outcome;
 }
 
 /* ---- the range ---- */
@@ -301,10 +301,10 @@ static enum tw_err read_pages(
 
     *ret_whole = false;
     while (left > 0 && scan_pages(r->scan) < RANGE_PAGES_MAX) {
-        enum tw_err code = scan_next(r->scan, &page, err);
+        enum tw_err outcome = scan_next(r->scan, &page, err);
 
-        if (code != TW_OK)
-            return code;
+        if (outcome != TW_OK)
+            return outcome;
         if (!page) {
             *ret_whole = true;
             break;
@@ -367,15 +367,15 @@ static void ask_range(struct resolving *r)
 static enum tw_err read_range(struct resolving *r, struct err *err)
 {
     bool whole;
-    enum tw_err code = read_pages(r, &whole, err);
+    enum tw_err outcome = read_pages(r, &whole, err);
 
-    if (code == TW_NOT_FOUND)
+    if (outcome == TW_NOT_FOUND)
         return meet_no_table(r, err);
-    if (code == TW_OK)
-        code = read_each(r, CHANGED, err);
-    if (code == TW_OK)
-        code = meet_the_rest(r, whole, err);
-    return code;
+    if (outcome == TW_OK)
+        outcome = read_each(r, CHANGED, err);
+    if (outcome == TW_OK)
+        outcome = meet_the_rest(r, whole, err);
+    return outcome;
 }
 
 /* ---- the batch ---- */
@@ -492,8 +492,8 @@ void resolve_free(struct resolving *r)
 
 enum tw_err resolve_end(struct resolving *r, struct err *err)
 {
-    enum tw_err code = resolve(r, err);
+    enum tw_err outcome = resolve(r, err);
 
     resolve_free(r);
-    return code;
+    return outcome;
 }

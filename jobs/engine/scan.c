@@ -202,15 +202,15 @@ static enum tw_err send_page(
     struct asking *asking = (struct asking *)task;
     struct scan_request request = asking->request;
     struct page *page = asking->page;
-    enum tw_err code;
+    enum tw_err outcome;
 
     if (task->most > 0 && task->most < request.top)
         request.top = task->most;
-    code = store_scan(asking->scan->spec.store, exchange, &request, page);
-    if (code == TW_OK)
+    outcome = store_scan(asking->scan->spec.store, exchange, &request, page);
+    if (outcome == TW_OK)
         task->came = page->count > 0 ? (unsigned)page->count : 1;
-    if (code != TW_OK || asking->beside || !goes_back(asking->scan, page))
-        return code;
+    if (outcome != TW_OK || asking->beside || !goes_back(asking->scan, page))
+        return outcome;
     page->count = 0;
     page->next = (struct continuation){.more = false};
     return err_fail(&exchange->err, TW_BUSY,
@@ -553,10 +553,10 @@ enum tw_err scan_next(
 {
     assert(scan->failed == TW_OK);
     while (scan->first->under_way) {
-        enum tw_err code = receive(scan, err);
+        enum tw_err outcome = receive(scan, err);
 
-        if (code != TW_OK)
-            return code;
+        if (outcome != TW_OK)
+            return outcome;
         if (scan->current->count > 0) {
             *ret = scan->current;
             return TW_OK;

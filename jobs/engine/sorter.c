@@ -520,10 +520,10 @@ static enum tw_err flush_one(const struct held *held,
         .completed = held->shape->completed,
         .context = held->context,
     };
-    enum tw_err code = batch_writer_add(batch_writer, &item, err);
+    enum tw_err outcome = batch_writer_add(batch_writer, &item, err);
 
     arena_clear(scratch);
-    return code;
+    return outcome;
 }
 
 /* ---- choosing partitions ---- */
@@ -636,16 +636,16 @@ static void choose_all(struct group *groups, size_t count)
 static enum tw_err flush_group(struct sorter *sorter, const struct group *group,
     struct batch_writer *batch_writer, struct arena *scratch, struct err *err)
 {
-    enum tw_err code = TW_OK;
+    enum tw_err outcome = TW_OK;
 
     for (size_t i = group->first;
-         i < group->first + group->goes && code == TW_OK; i++) {
-        code = flush_one(sorter->held[i], batch_writer, scratch, err);
+         i < group->first + group->goes && outcome == TW_OK; i++) {
+        outcome = flush_one(sorter->held[i], batch_writer, scratch, err);
         leave_shape(sorter, sorter->held[i]->shape);
         sorter->held[i]->shape = NULL;
         sorter->held[i] = NULL;
     }
-    return code;
+    return outcome;
 }
 
 static enum tw_err flush_groups(struct sorter *sorter,
@@ -653,19 +653,19 @@ static enum tw_err flush_groups(struct sorter *sorter,
     struct err *err)
 {
     bool cuts = count > PARTITIONS_KEPT_OPEN;
-    enum tw_err code = TW_OK;
+    enum tw_err outcome = TW_OK;
     struct arena scratch;
 
     arena_init(&scratch);
-    for (size_t i = 0; i < count && code == TW_OK; i++) {
+    for (size_t i = 0; i < count && outcome == TW_OK; i++) {
         if (groups[i].goes == 0)
             continue;
-        code = flush_group(sorter, &groups[i], batch_writer, &scratch, err);
-        if (code == TW_OK && cuts)
-            code = batch_writer_seal(batch_writer, err);
+        outcome = flush_group(sorter, &groups[i], batch_writer, &scratch, err);
+        if (outcome == TW_OK && cuts)
+            outcome = batch_writer_seal(batch_writer, err);
     }
     arena_done(&scratch);
-    return code;
+    return outcome;
 }
 
 static void empty(struct sorter *sorter)
@@ -726,7 +726,7 @@ static enum tw_err flush(struct sorter *sorter, bool everything,
     struct batch_writer *batch_writer, struct err *err)
 {
     struct group *groups;
-    enum tw_err code;
+    enum tw_err outcome;
     size_t count;
 
     sort_pieces(sorter);
@@ -738,16 +738,16 @@ static enum tw_err flush(struct sorter *sorter, bool everything,
     else
         choose_fullest(sorter, groups, count);
     sorter->pouring = true;
-    code = flush_groups(sorter, groups, count, batch_writer, err);
+    outcome = flush_groups(sorter, groups, count, batch_writer, err);
     sorter->pouring = false;
     mem_free(groups);
-    if (!everything && code == TW_OK) {
+    if (!everything && outcome == TW_OK) {
         close_gaps(sorter);
         return TW_OK;
     }
     empty(sorter);
     mem_give_back();
-    return code;
+    return outcome;
 }
 
 enum tw_err sorter_flush(

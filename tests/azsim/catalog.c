@@ -177,7 +177,7 @@ static void make_stored(struct account *account, struct place *place)
 {
     struct exchange store_exchange = {.deadline = NULL};
     bool queue = place->service == SERVICE_QUEUE;
-    enum tw_err code;
+    enum tw_err outcome;
 
     if (account->shared)
         (void)snprintf(place->stored, sizeof(place->stored), "%.*s",
@@ -185,11 +185,11 @@ static void make_stored(struct account *account, struct place *place)
     else
         (void)snprintf(place->stored, sizeof(place->stored), "%s%08u",
             queue ? "queue" : "table", ++account->made);
-    code = queue ? store_queue_create(
-                       account->store, &store_exchange, place->stored)
-                 : store_create_table(
-                       account->store, &store_exchange, place->stored);
-    if (code != TW_OK) {
+    outcome = queue ? store_queue_create(
+                          account->store, &store_exchange, place->stored)
+                    : store_create_table(
+                          account->store, &store_exchange, place->stored);
+    if (outcome != TW_OK) {
         (void)fprintf(stderr, "azsim: %s\n", store_exchange.err.text);
         exit(1);
     }

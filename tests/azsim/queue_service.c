@@ -422,7 +422,7 @@ static enum failure get_messages(struct visit *visit)
     bool peek = slice_is(exchange_argument(exchange, "peekonly"), "true");
     struct messages messages;
     int64_t count, hide_s = 30;
-    enum tw_err code;
+    enum tw_err outcome;
 
     if (!exchange_integer(
             exchange, "numofmessages", 1, 1, QUEUE_MAX_GET, &count) ||
@@ -430,16 +430,16 @@ static enum failure get_messages(struct visit *visit)
                       HIDE_MAX_S, &hide_s)))
         return FAIL_OUT_OF_RANGE;
     messages_init(&messages);
-    code = peek ? store_queue_peek(store, &store_exchange, visit->stored,
-                      (unsigned)count, &messages)
-                : store_queue_get(store, &store_exchange, visit->stored,
-                      (unsigned)count, hide_s, &messages);
-    if (code == TW_OK) {
+    outcome = peek ? store_queue_peek(store, &store_exchange, visit->stored,
+                         (unsigned)count, &messages)
+                   : store_queue_get(store, &store_exchange, visit->stored,
+                         (unsigned)count, hide_s, &messages);
+    if (outcome == TW_OK) {
         exchange->changed = !peek && messages.count > 0;
         write_messages(visit, &messages, peek ? SHAPE_PEEK : SHAPE_GET);
     }
     messages_done(&messages);
-    return code == TW_OK ? FAIL_NONE : FAIL_INTERNAL;
+    return outcome == TW_OK ? FAIL_NONE : FAIL_INTERNAL;
 }
 
 static enum failure clear_messages(struct visit *visit)
@@ -449,11 +449,11 @@ static enum failure clear_messages(struct visit *visit)
     return catalog_clear(visit->account, visit->queue);
 }
 
-static enum failure lost_or(enum tw_err code)
+static enum failure lost_or(enum tw_err outcome)
 {
-    if (code == TW_CONFLICT)
+    if (outcome == TW_CONFLICT)
         return FAIL_MESSAGE_MISSING;
-    return code == TW_OK ? FAIL_NONE : FAIL_INTERNAL;
+    return outcome == TW_OK ? FAIL_NONE : FAIL_INTERNAL;
 }
 
 static enum failure renew_message(struct visit *visit, int64_t hide_s,
@@ -462,13 +462,13 @@ static enum failure renew_message(struct visit *visit, int64_t hide_s,
     struct exchange store_exchange = {.deadline = NULL};
     struct http_exchange *exchange = visit->exchange;
     char receipt[QUEUE_RECEIPT_MAX], date[TEXT_TIME_MAX];
-    enum tw_err code;
+    enum tw_err outcome;
 
     memcpy(receipt, stored_receipt.at, stored_receipt.len + 1);
-    code = store_queue_renew(catalog_store(visit->account), &store_exchange,
+    outcome = store_queue_renew(catalog_store(visit->account), &store_exchange,
         visit->stored, visit->id, receipt, hide_s);
-    if (code != TW_OK)
-        return lost_or(code);
+    if (outcome != TW_OK)
+        return lost_or(outcome);
     if (text != NULL)
         catalog_set_text(catalog_note(visit->account, visit->id, true), *text);
     exchange->changed = true;

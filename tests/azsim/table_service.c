@@ -411,7 +411,7 @@ static enum failure scan(
 {
     struct exchange store_exchange = {.deadline = NULL};
     enum failure failure;
-    enum tw_err code;
+    enum tw_err outcome;
 
     if (page_is_empty(visit)) {
         visit->exchange->status = 200;
@@ -419,11 +419,11 @@ static enum failure scan(
         return FAIL_NONE;
     }
     shorten(visit, request);
-    code = store_scan(
+    outcome = store_scan(
         catalog_store(visit->account), &store_exchange, request, page);
-    if (code == TW_INVALID)
+    if (outcome == TW_INVALID)
         return FAIL_INPUT;
-    if (code != TW_OK)
+    if (outcome != TW_OK)
         return FAIL_INTERNAL;
     failure = charge(visit, page->count > 0 ? (int64_t)page->count : 1);
     if (failure == FAIL_NONE && page->next.more)

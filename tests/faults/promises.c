@@ -73,9 +73,9 @@ static unsigned long total_trials, total_wrong;
 
 /* ---- requests, in the child ---- */
 
-static void keep(atomic_int *told, enum tw_err code)
+static void keep(atomic_int *told, enum tw_err outcome)
 {
-    atomic_store(told, code == TW_OK ? DONE : REFUSED);
+    atomic_store(told, outcome == TW_OK ? DONE : REFUSED);
 }
 
 static const char *partition_name(unsigned i)
@@ -97,7 +97,7 @@ static enum tw_err send(struct store *store, unsigned partition,
     struct exchange exchange = {.deadline = NULL};
     struct batch batch = {TABLE, operations, ENTITIES};
     struct arena arena;
-    enum tw_err code;
+    enum tw_err outcome;
 
     arena_init(&arena);
     memset(text, 'x', sizeof text);
@@ -115,9 +115,9 @@ static enum tw_err send(struct store *store, unsigned partition,
             entity->etag = slice_of(etags->etags[i]);
         operations[i].type = type;
     }
-    code = store_batch(store, &exchange, &batch, etags);
+    outcome = store_batch(store, &exchange, &batch, etags);
     arena_done(&arena);
-    return code;
+    return outcome;
 }
 
 /* Returns how many entities of the partition have this value; -1: they could
@@ -130,11 +130,11 @@ static int count(struct store *store, unsigned partition, const char *value)
     struct page page;
     struct slice text;
     int found = 0;
-    enum tw_err code;
+    enum tw_err outcome;
 
     page_init(&page);
-    code = store_scan(store, &exchange, &request, &page);
-    for (size_t i = 0; i < page.count && code == TW_OK; i++) {
+    outcome = store_scan(store, &exchange, &request, &page);
+    for (size_t i = 0; i < page.count && outcome == TW_OK; i++) {
         const struct property *property =
             entity_find(&page.entities[i], slice_of("Value"));
 
@@ -142,9 +142,9 @@ static int count(struct store *store, unsigned partition, const char *value)
                  slice_is(text, value);
     }
     page_done(&page);
-    if (code == TW_NOT_FOUND)
+    if (outcome == TW_NOT_FOUND)
         return 0; /* there is no table */
-    return code == TW_OK ? found : -1;
+    return outcome == TW_OK ? found : -1;
 }
 
 static bool is_lie(struct memory *memory, const char *what, unsigned i,
@@ -255,20 +255,20 @@ static bool queue_holds(struct store *store, struct memory *memory)
     struct exchange exchange = {.deadline = NULL};
     int64_t found = 0;
     int least = 0, most = 0;
-    enum tw_err code = store_queue_count(store, &exchange, QUEUE, &found);
+    enum tw_err outcome = store_queue_count(store, &exchange, QUEUE, &found);
 
     for (unsigned i = 0; i < MESSAGES; i++) {
         least += atomic_load(&memory->put[i]) == DONE;
         most += atomic_load(&memory->put[i]) == DONE ||
                 atomic_load(&memory->put[i]) == ASKED;
     }
-    if (code == TW_NOT_FOUND)
+    if (outcome == TW_NOT_FOUND)
         return least == 0;
-    if (code == TW_OK && found >= least && found <= most)
+    if (outcome == TW_OK && found >= least && found <= most)
         return true;
     (void)snprintf(memory->lie, sizeof memory->lie,
         "queue: %d to %d messages were put, %lld are there (%s)", least, most,
-        (long long)found, err_name(code));
+        (long long)found, err_name(outcome));
     return false;
 }
 
@@ -280,15 +280,15 @@ static int act(void *context)
     struct store *store = NULL;
     struct err err = {""};
     bool holds;
-    enum tw_err code;
+    enum tw_err outcome;
 
     trial_later(0);
     io_begin(&trial->plan, &memory->report);
-    code = embedded_open("main", FILE_NAME, &store, &err);
-    keep(&memory->opened, code);
-    if (code != TW_OK) {
+    outcome = embedded_open("main", FILE_NAME, &store, &err);
+    keep(&memory->opened, outcome);
+    if (outcome != TW_OK) {
         (void)fprintf(stderr, "%s\n", err.text);
-        return code == TW_FULL || code == TW_BUSY ? 0 : EXIT_LIED;
+        return outcome == TW_FULL || outcome == TW_BUSY ? 0 : EXIT_LIED;
     }
     keep(&memory->table, store_create_table(store, &exchange, TABLE));
     keep(&memory->queue, store_queue_create(store, &exchange, QUEUE));

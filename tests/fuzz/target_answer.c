@@ -81,10 +81,10 @@ enum tw_err __wrap_http_send(struct http *http,
 
 static const struct scan_request everything = {.table = "Blogs"};
 
-static void check_exchange(const struct exchange *exchange, enum tw_err code)
+static void check_exchange(const struct exchange *exchange, enum tw_err outcome)
 {
-    FUZZ_CHECK(code <= TW_FULL);
-    if (code != TW_OK)
+    FUZZ_CHECK(outcome <= TW_FULL);
+    if (outcome != TW_OK)
         fuzz_said(&exchange->err);
     /* the length of a lease is added to this time, and the sum is written */
     FUZZ_CHECK(exchange->date_ticks == 0 ||
@@ -100,13 +100,13 @@ static void check_exchange(const struct exchange *exchange, enum tw_err code)
 /* Checks that the continuation of a page goes into the next URL, and that no
  * character in it is unsafe there. */
 static void check_page(
-    struct store *store, struct page *page, enum tw_err code, bool tables)
+    struct store *store, struct page *page, enum tw_err outcome, bool tables)
 {
     struct scan_request request = everything;
     struct exchange exchange = {0};
     struct page next;
 
-    if (code != TW_OK) {
+    if (outcome != TW_OK) {
         FUZZ_CHECK(page->count == 0 && !page->next.more);
         return;
     }
@@ -119,9 +119,9 @@ static void check_page(
     double_.wire =
         slice_of("HTTP/1.1 200 OK\r\nx-ms-version: 1\r\n\r\n{\"value\":[]}");
     double_.url[0] = '\0';
-    code = tables ? store_list_tables(store, &exchange, page->next, &next)
-                  : store_scan(store, &exchange, &request, &next);
-    FUZZ_CHECK(code == TW_OK);
+    outcome = tables ? store_list_tables(store, &exchange, page->next, &next)
+                     : store_scan(store, &exchange, &request, &next);
+    FUZZ_CHECK(outcome == TW_OK);
     FUZZ_CHECK(
         strstr(double_.url, tables ? "NextTableName=" : "NextPartitionKey=") ||
         strstr(double_.url, "NextRowKey="));
@@ -134,22 +134,22 @@ static void ask_page(struct store *store, unsigned which)
 {
     struct exchange exchange = {0};
     struct page page;
-    enum tw_err code;
+    enum tw_err outcome;
 
     page_init(&page);
     if (which == 0)
-        code = store_scan(store, &exchange, &everything, &page);
+        outcome = store_scan(store, &exchange, &everything, &page);
     else if (which == 1)
-        code = store_list_tables(
+        outcome = store_list_tables(
             store, &exchange, (struct continuation){.more = false}, &page);
     else
-        code = store_get(
+        outcome = store_get(
             store, &exchange, "Blogs", slice_of("p"), slice_of("r"), &page);
-    check_exchange(&exchange, code);
+    check_exchange(&exchange, outcome);
     if (which == 2)
-        FUZZ_CHECK(page.count == (code == TW_OK));
+        FUZZ_CHECK(page.count == (outcome == TW_OK));
     else
-        check_page(store, &page, code, which == 1);
+        check_page(store, &page, outcome, which == 1);
     page_done(&page);
 }
 
@@ -160,7 +160,7 @@ static void ask_batch(struct store *store, size_t count, struct arena *arena)
     struct batch batch = {"Blogs", operations, count};
     struct batch_result *result = arena_alloc(arena, sizeof(*result));
     struct exchange exchange = {0};
-    enum tw_err code;
+    enum tw_err outcome;
 
     for (size_t i = 0; i < count; i++) {
         entity_init(&operations[i].entity, arena, slice_of("p"),
@@ -168,11 +168,11 @@ static void ask_batch(struct store *store, size_t count, struct arena *arena)
         if (i > 0)
             operations[i].entity.etag = slice_of("W/\"1\"");
     }
-    code = store_batch(store, &exchange, &batch, result);
-    check_exchange(&exchange, code);
-    if (code != TW_OK)
+    outcome = store_batch(store, &exchange, &batch, result);
+    check_exchange(&exchange, outcome);
+    if (outcome != TW_OK)
         FUZZ_CHECK(result->failed <= count);
-    for (size_t i = 0; i < count && code == TW_OK; i++)
+    for (size_t i = 0; i < count && outcome == TW_OK; i++)
         FUZZ_CHECK((strlen(result->etags[i]) > 0) == (i < 2));
 }
 
@@ -180,18 +180,18 @@ static void ask_messages(struct store *store, unsigned which)
 {
     struct exchange exchange = {0};
     struct messages messages;
-    enum tw_err code;
+    enum tw_err outcome;
 
     messages_init(&messages);
     if (which == 0)
-        code = store_queue_get(store, &exchange, "work", 2, 30, &messages);
+        outcome = store_queue_get(store, &exchange, "work", 2, 30, &messages);
     else if (which == 1)
-        code = store_queue_peek(store, &exchange, "work", 2, &messages);
+        outcome = store_queue_peek(store, &exchange, "work", 2, &messages);
     else
-        code = store_queue_put(
+        outcome = store_queue_put(
             store, &exchange, "work", slice_of("text"), 0, &messages);
-    check_exchange(&exchange, code);
-    if (code != TW_OK)
+    check_exchange(&exchange, outcome);
+    if (outcome != TW_OK)
         FUZZ_CHECK(messages.count == 0);
     else if (which == 2)
         FUZZ_CHECK(messages.count == 1);
@@ -206,26 +206,26 @@ static void ask_for_one(struct store *store, unsigned which)
     struct exchange exchange = {0};
     char receipt[QUEUE_RECEIPT_MAX] = "receipt";
     int64_t count = -1;
-    enum tw_err code;
+    enum tw_err outcome;
 
     if (which == 0) {
-        code = store_queue_renew(
+        outcome = store_queue_renew(
             store, &exchange, "work", slice_of("id"), receipt, 30);
         FUZZ_CHECK(strlen(receipt) > 0);
-        if (code != TW_OK)
+        if (outcome != TW_OK)
             FUZZ_CHECK(strcmp(receipt, "receipt") == 0);
     } else if (which == 1) {
-        code = store_queue_delete(
+        outcome = store_queue_delete(
             store, &exchange, "work", slice_of("id"), slice_of("receipt"));
     } else if (which == 2) {
-        code = store_queue_count(store, &exchange, "work", &count);
-        FUZZ_CHECK((code == TW_OK) == (count >= 0));
+        outcome = store_queue_count(store, &exchange, "work", &count);
+        FUZZ_CHECK((outcome == TW_OK) == (count >= 0));
     } else if (which == 3) {
-        code = store_queue_create(store, &exchange, "work");
+        outcome = store_queue_create(store, &exchange, "work");
     } else {
-        code = store_create_table(store, &exchange, "Blogs");
+        outcome = store_create_table(store, &exchange, "Blogs");
     }
-    check_exchange(&exchange, code);
+    check_exchange(&exchange, outcome);
 }
 
 static void ask(struct store *store, unsigned which, struct arena *arena)

@@ -108,14 +108,15 @@ static void try_page(struct slice text,
 {
     struct err err = {{0}};
     struct page page;
-    enum tw_err code;
+    enum tw_err outcome;
 
     page_init(&page);
-    code = read(arena_copy(&page.arena, text), need_keys, &page, &err);
-    FUZZ_CHECK(code == TW_OK || code == TW_UNKNOWN || code == TW_INVALID);
-    if (code != TW_OK)
+    outcome = read(arena_copy(&page.arena, text), need_keys, &page, &err);
+    FUZZ_CHECK(
+        outcome == TW_OK || outcome == TW_UNKNOWN || outcome == TW_INVALID);
+    if (outcome != TW_OK)
         fuzz_said(&err);
-    for (size_t i = 0; i < page.count && code == TW_OK; i++)
+    for (size_t i = 0; i < page.count && outcome == TW_OK; i++)
         check_values(&page.entities[i], &page.arena);
     page_done(&page);
 }

@@ -61,11 +61,11 @@ static void try_filter(
     const struct filter *filter = NULL;
     struct err err = {{0}}, checked = {{0}};
     size_t offset = 0;
-    enum tw_err code = filter_parse(text, arena, &filter, &err);
+    enum tw_err outcome = filter_parse(text, arena, &filter, &err);
 
-    FUZZ_CHECK(filter_check(text, &offset, &checked) == code);
+    FUZZ_CHECK(filter_check(text, &offset, &checked) == outcome);
     FUZZ_CHECK(offset <= text.len);
-    if (code != TW_OK) {
+    if (outcome != TW_OK) {
         fuzz_said(&err);
         fuzz_said(&checked);
         return;

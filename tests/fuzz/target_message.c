@@ -77,12 +77,13 @@ static void try_body(
 {
     struct request request;
     struct err err = {{0}};
-    enum tw_err code = message_read(queue, &jobs, text, arena, &request, &err);
+    enum tw_err outcome =
+        message_read(queue, &jobs, text, arena, &request, &err);
 
-    FUZZ_CHECK(code == TW_OK || code == TW_INVALID);
+    FUZZ_CHECK(outcome == TW_OK || outcome == TW_INVALID);
     if (queue->job != NULL)
         FUZZ_CHECK(request.job == queue->job);
-    if (code != TW_OK) {
+    if (outcome != TW_OK) {
         fuzz_said(&err);
         return;
     }

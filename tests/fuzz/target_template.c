@@ -232,15 +232,15 @@ static void check_rendered(const struct template *template,
     struct err err = {{0}};
     char number[64];
     struct buf *text = fuzz_buf();
-    enum tw_err code;
+    enum tw_err outcome;
 
-    code = template_render(template, &none, entity, text, &err);
-    FUZZ_CHECK((code == TW_OK) == !expected.fails);
-    if (code != TW_OK)
+    outcome = template_render(template, &none, entity, text, &err);
+    FUZZ_CHECK((outcome == TW_OK) == !expected.fails);
+    if (outcome != TW_OK)
         fuzz_said(&err);
     snprintf(number, sizeof(number), "=%0*" PRId64, (int)width,
         (int64_t)expected.number);
-    if (code == TW_OK)
+    if (outcome == TW_OK)
         FUZZ_SAME(buf_slice(text), slice_of(number));
 }
 

@@ -25,13 +25,14 @@ static void try_answer(int status, struct slice body)
 {
     struct identity_answer answer = {.token = NULL};
     struct err err = {""};
-    enum tw_err code = identity_answer_read(status, body, NOW, &answer, &err);
+    enum tw_err outcome =
+        identity_answer_read(status, body, NOW, &answer, &err);
 
-    if (code == TW_OK) {
+    if (outcome == TW_OK) {
         FUZZ_CHECK(status == 200);
         check_answer(&answer);
     } else {
-        FUZZ_CHECK(code == TW_BUSY || code == TW_REFUSED);
+        FUZZ_CHECK(outcome == TW_BUSY || outcome == TW_REFUSED);
         FUZZ_CHECK(answer.token == NULL);
         fuzz_said(&err);
     }

@@ -571,11 +571,11 @@ static bool insert(
     struct cascade_state *s, struct thing *thing, const struct entity *entity)
 {
     char etag[96];
-    enum tw_err code;
+    enum tw_err outcome;
 
     virtual_mask();
-    code = sim_write(s->sim, thing->table, OPERATION_INSERT, entity, etag);
-    if (code == TW_OK) {
+    outcome = sim_write(s->sim, thing->table, OPERATION_INSERT, entity, etag);
+    if (outcome == TW_OK) {
         thing->alive = true;
         thing->line = line_of(s, entity);
         thing->etag = arena_copy(&s->arena, slice_of(etag));
@@ -586,22 +586,22 @@ static bool insert(
         s->alive++;
     }
     virtual_unmask();
-    return code == TW_OK;
+    return outcome == TW_OK;
 }
 
 static bool replace(struct cascade_state *s, struct thing *thing,
     const struct entity *entity, bool away)
 {
-    enum tw_err code;
+    enum tw_err outcome;
 
     virtual_mask();
-    code = sim_write(s->sim, thing->table, OPERATION_REPLACE, entity, NULL);
-    if (code == TW_OK) {
+    outcome = sim_write(s->sim, thing->table, OPERATION_REPLACE, entity, NULL);
+    if (outcome == TW_OK) {
         thing->line = line_of(s, entity);
         thing->away = away;
     }
     virtual_unmask();
-    return code == TW_OK;
+    return outcome == TW_OK;
 }
 
 static void create_parent(struct cascade_state *s, int channel)

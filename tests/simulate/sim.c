@@ -101,16 +101,16 @@ static enum tw_err judge(struct interposed *self, struct exchange *exchange,
 {
     struct sim *sim =
         (struct sim *)((char *)self - offsetof(struct sim, judge));
-    enum tw_err code;
+    enum tw_err outcome;
 
     sim->result->requests++;
     if (sim->by_worker &&
-        !trouble_takes(&sim->troubles, exchange, request, &code))
-        return code;
-    code = trouble_send(&sim->troubles, self->inner, exchange, request);
-    if (code == TW_OK && call_in(CALL_WRITES, request->call))
+        !trouble_takes(&sim->troubles, exchange, request, &outcome))
+        return outcome;
+    outcome = trouble_send(&sim->troubles, self->inner, exchange, request);
+    if (outcome == TW_OK && call_in(CALL_WRITES, request->call))
         judge_taken(sim, request);
-    return code;
+    return outcome;
 }
 
 /* ---- kinds ---- */
@@ -129,21 +129,21 @@ int sim_each(struct sim *sim, const char *table, sim_seen *seen, void *ctx)
     struct scan_request request = {.table = table};
     struct exchange exchange = {.deadline = NULL};
     struct page page;
-    enum tw_err code;
+    enum tw_err outcome;
     int count = 0;
 
     page_init(&page);
     do {
-        code = store_scan(sim->service, &exchange, &request, &page);
-        for (size_t i = 0; i < page.count && code == TW_OK && seen; i++)
+        outcome = store_scan(sim->service, &exchange, &request, &page);
+        for (size_t i = 0; i < page.count && outcome == TW_OK && seen; i++)
             seen(ctx, table, &page.entities[i]);
-        count += code == TW_OK ? (int)page.count : 0;
+        count += outcome == TW_OK ? (int)page.count : 0;
         request.from = page.next;
-    } while (code == TW_OK && page.next.more);
+    } while (outcome == TW_OK && page.next.more);
     page_done(&page);
-    if (code != TW_OK && code != TW_NOT_FOUND)
+    if (outcome != TW_OK && outcome != TW_NOT_FOUND)
         sim_complain(sim, "%s: %s", table, exchange.err.text);
-    return code == TW_NOT_FOUND ? -1 : count;
+    return outcome == TW_NOT_FOUND ? -1 : count;
 }
 
 /* ---- front ends ---- */
@@ -162,15 +162,15 @@ bool sim_get(struct sim *sim, const char *table, struct slice partition_key,
     struct slice row_key, struct page *page)
 {
     struct exchange exchange = {.deadline = NULL};
-    enum tw_err code;
+    enum tw_err outcome;
 
     virtual_mask();
-    code =
+    outcome =
         store_get(sim->service, &exchange, table, partition_key, row_key, page);
     virtual_unmask();
-    if (code != TW_OK && code != TW_NOT_FOUND)
+    if (outcome != TW_OK && outcome != TW_NOT_FOUND)
         sim_complain(sim, "a front end's get: %s", exchange.err.text);
-    return code == TW_OK;
+    return outcome == TW_OK;
 }
 
 enum tw_err sim_write(struct sim *sim, const char *table,
@@ -180,22 +180,22 @@ enum tw_err sim_write(struct sim *sim, const char *table,
     const struct batch batch = {table, &operation, 1};
     struct batch_result *result = mem_alloc(sizeof(*result));
     struct exchange exchange = {.deadline = NULL};
-    enum tw_err code;
+    enum tw_err outcome;
 
     virtual_mask();
     sim->by_worker = false;
     sim->by_front_end = true;
-    code = store_batch(&sim->judge.store, &exchange, &batch, result);
+    outcome = store_batch(&sim->judge.store, &exchange, &batch, result);
     sim->by_front_end = false;
     virtual_note("front end: %s %d %.*s/%.*s: %s", table, (int)type,
-        ENTITY_KEYS(entity), err_name(code));
+        ENTITY_KEYS(entity), err_name(outcome));
     virtual_unmask();
-    if (code == TW_OK && etag)
+    if (outcome == TW_OK && etag)
         memcpy(etag, result->etags[0], sizeof(result->etags[0]));
     mem_free(result);
-    if (code == TW_INVALID || code == TW_BUSY || code == TW_UNKNOWN)
+    if (outcome == TW_INVALID || outcome == TW_BUSY || outcome == TW_UNKNOWN)
         sim_complain(sim, "a front end's write: %s", exchange.err.text);
-    return code;
+    return outcome;
 }
 
 /* Puts a message. run: JOB/ID; JOB/ if the id is that of the message; empty if
@@ -252,16 +252,16 @@ static void control_enqueue_args(
         .queue = &queue, .job = job, .args = *args, .id = slice_of(id)};
     char run[128], ret_id[QUEUE_ID_MAX + 1];
     struct err err;
-    enum tw_err code;
+    enum tw_err outcome;
 
     (void)snprintf(run, sizeof(run), "%s/%s", job->name, id);
     trouble_need_queue(&sim->troubles, SIM_QUEUE);
     virtual_mask();
     sim->by_worker = false;
     sim->put_run = run;
-    code = control_enqueue(&sim->judge.store, &order, ret_id, &err);
+    outcome = control_enqueue(&sim->judge.store, &order, ret_id, &err);
     virtual_unmask();
-    if (code != TW_OK && code != TW_CONFLICT)
+    if (outcome != TW_OK && outcome != TW_CONFLICT)
         sim_complain(sim, "enqueue: %s", err.text);
 }
 
@@ -312,7 +312,7 @@ static bool ask_some(
     const struct sim_run *run = book_some_run(sim->book);
     struct ledger_run was;
     struct err err;
-    enum tw_err code;
+    enum tw_err outcome;
     bool asked;
 
     if (!run || !slice_is(run->now.job, SIM_JOB))
@@ -322,13 +322,13 @@ static bool ask_some(
     virtual_mask();
     sim->by_worker = false;
     virtual_note("%s is to be %s", key, what);
-    code = ask(
+    outcome = ask(
         &sim->judge.store, slice_of(SIM_JOB), id_of(key), &was, &asked, &err);
     virtual_unmask();
     ledger_run_done(&was);
-    if (code != TW_OK && code != TW_CONFLICT)
+    if (outcome != TW_OK && outcome != TW_CONFLICT)
         sim_complain(sim, "to be %s: %s", what, err.text);
-    return code == TW_OK;
+    return outcome == TW_OK;
 }
 
 /* True if the run is paused, or its owner will pause it. */
@@ -354,17 +354,17 @@ static enum tw_err resume_run(struct sim *sim, const char *key, struct err *err)
     const struct definition definition = {
         .jobs = &sim->jobs[0], .stores = &stores, .setup = &setup};
     struct control_resumed resumed;
-    enum tw_err code;
+    enum tw_err outcome;
 
     trouble_need_queue(&sim->troubles, SIM_QUEUE);
     virtual_mask();
     sim->by_worker = false;
     sim->put_run = key;
     virtual_note("%s is to be resumed", key);
-    code = control_resume(
+    outcome = control_resume(
         &definition, slice_of(SIM_JOB), id_of(key), &resumed, err);
     virtual_unmask();
-    return code;
+    return outcome;
 }
 
 /* Resumes the run, if necessary several times, until it is no longer paused:
@@ -374,13 +374,13 @@ static void resume_after_a_while(struct sim *sim, const char *key)
     struct err err;
 
     do {
-        enum tw_err code;
+        enum tw_err outcome;
 
         front_thinks(20000);
         if (!wants_resume(sim, key))
             return;
-        code = resume_run(sim, key, &err);
-        if (code != TW_OK && code != TW_CONFLICT)
+        outcome = resume_run(sim, key, &err);
+        if (outcome != TW_OK && outcome != TW_CONFLICT)
             sim_complain(sim, "resume: %s", err.text);
     } while (wants_resume(sim, key));
 }

@@ -263,14 +263,14 @@ enum tw_err trouble_send(struct troubles *troubles, struct store *service,
     struct exchange *exchange, const struct store_request *request)
 {
     struct store_request there = *request;
-    enum tw_err code;
+    enum tw_err outcome;
 
     if (!is_of_queues(request))
         return request_send(service, exchange, request);
     there.name = trouble_queue(troubles, request->name);
-    code = request_send(service, exchange, &there);
-    shift_times(troubles, exchange, code == TW_OK ? there.messages : NULL);
-    return code;
+    outcome = request_send(service, exchange, &there);
+    shift_times(troubles, exchange, outcome == TW_OK ? there.messages : NULL);
+    return outcome;
 }
 
 /* The longest time until a queue exists again: 30 s until it can be created,
@@ -280,14 +280,14 @@ enum tw_err trouble_send(struct troubles *troubles, struct store *service,
 static bool has_queue(const struct troubles *troubles, const char *queue)
 {
     struct exchange exchange = {.deadline = NULL};
-    enum tw_err code;
+    enum tw_err outcome;
     int64_t count;
 
     virtual_mask();
-    code = store_queue_count(troubles->sim->service, &exchange,
+    outcome = store_queue_count(troubles->sim->service, &exchange,
         trouble_queue(troubles, queue), &count);
     virtual_unmask();
-    return code == TW_OK;
+    return outcome == TW_OK;
 }
 
 void trouble_await_queues(const struct troubles *troubles)

@@ -71,7 +71,7 @@ static enum tw_err arrive(struct wire *wire, struct exchange *exchange,
     struct exchange there = {.retry_after_ms = -1};
     struct store_request alone = *request;
     struct scan_request scan;
-    enum tw_err code;
+    enum tw_err outcome;
 
     if (request->call == CALL_SCAN) { /* the service must not call the worker's
                                          callback */
@@ -81,12 +81,12 @@ static enum tw_err arrive(struct wire *wire, struct exchange *exchange,
     }
     virtual_mask();
     wire->sim->by_worker = true;
-    code = request_pass(&wire->sim->faults.outer, &there, &alone);
+    outcome = request_pass(&wire->sim->faults.outer, &there, &alone);
     wire->sim->by_worker = false;
-    if (code == TW_OK)
+    if (outcome == TW_OK)
         book_taken(wire->sim->book, wire->process, exchange->deadline, request);
     virtual_note("%s %s: %s", call_name(request->call),
-        request->name ? request->name : "", err_name(code));
+        request->name ? request->name : "", err_name(outcome));
     virtual_unmask();
     if (there.sent_ms == 0)
         exchange->sent_ms = 0;
@@ -96,7 +96,7 @@ static enum tw_err arrive(struct wire *wire, struct exchange *exchange,
     exchange->retry_after_ms = there.retry_after_ms;
     exchange->http_status = there.http_status;
     exchange->err = there.err;
-    return code;
+    return outcome;
 }
 
 static enum tw_err no_answer(struct exchange *exchange, const char *why)
@@ -112,7 +112,7 @@ static enum tw_err attempt(struct wire *wire, struct exchange *exchange,
     const struct store_request *request)
 {
     int64_t left_ms = virtual_ms(), limit_ms, lost_ms;
-    enum tw_err code = TW_UNKNOWN;
+    enum tw_err outcome = TW_UNKNOWN;
 
     bool flies = wire->sim->troubles.drawn != 0 && sim_chance(50);
     bool arrives = true, silent, in_time;
@@ -125,7 +125,7 @@ static enum tw_err attempt(struct wire *wire, struct exchange *exchange,
     take_time(wire);
     in_time = virtual_ms() - left_ms <= SERVICE_MAX_MS;
     if (in_time && arrives)
-        code = arrive(wire, exchange, request);
+        outcome = arrive(wire, exchange, request);
     if (flies)
         virtual_return();
     if (!in_time)
@@ -134,16 +134,16 @@ static enum tw_err attempt(struct wire *wire, struct exchange *exchange,
         virtual_sleep(limit_ms);
         return no_answer(exchange, "no answer at all");
     }
-    if (code == TW_OK && request->call == CALL_SCAN && request->scan->follows &&
-        request->page->next.more)
+    if (outcome == TW_OK && request->call == CALL_SCAN &&
+        request->scan->follows && request->page->next.more)
         request->scan->follows(request->scan->context, &request->page->next);
-    if (code == TW_UNKNOWN && exchange->date_ticks == 0 && sim_chance(50))
+    if (outcome == TW_UNKNOWN && exchange->date_ticks == 0 && sim_chance(50))
         virtual_sleep((int64_t)sim_draw((unsigned)lost_ms) + 1);
     else
         take_time(wire);
     if (virtual_ms() - left_ms > limit_ms && sim_chance(50))
         return no_answer(exchange, "no answer in time");
-    return code;
+    return outcome;
 }
 
 static enum tw_err meet(struct interposed *self, struct exchange *exchange,
@@ -151,28 +151,28 @@ static enum tw_err meet(struct interposed *self, struct exchange *exchange,
 {
     struct wire *wire = (struct wire *)self;
     char before[QUEUE_RECEIPT_MAX];
-    enum tw_err code;
+    enum tw_err outcome;
 
     if (request->receipt)
         memcpy(before, request->receipt, sizeof(before));
     take_time(wire);
     if (virtual_ms() < wire->sim->down_until_ms)
         return unreachable(wire, exchange, request);
-    code = trouble_meets(&wire->sim->troubles, wire, exchange, request);
-    if (code == TW_OK)
-        code = leave(wire, exchange, request);
-    if (code != TW_OK)
-        return code;
-    code = attempt(wire, exchange, request);
+    outcome = trouble_meets(&wire->sim->troubles, wire, exchange, request);
+    if (outcome == TW_OK)
+        outcome = leave(wire, exchange, request);
+    if (outcome != TW_OK)
+        return outcome;
+    outcome = attempt(wire, exchange, request);
     if (request->call < CALL_QUEUE_CREATE && !wire->data) {
         virtual_mask();
         book_answered(wire->sim->book, wire->process, exchange->deadline,
             exchange->date_ticks);
         virtual_unmask();
     }
-    if (code == TW_UNKNOWN)
+    if (outcome == TW_UNKNOWN)
         request_forget(request, before);
-    return code;
+    return outcome;
 }
 
 void wire_init(

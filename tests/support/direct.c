@@ -8,9 +8,9 @@
 #include "worker/base/mem.h"
 #include "worker/store/embedded/embedded.h"
 
-static void must(enum tw_err code, const struct err *err, const char *what)
+static void must(enum tw_err outcome, const struct err *err, const char *what)
 {
-    if (code == TW_OK)
+    if (outcome == TW_OK)
         return;
     (void)fprintf(stderr, "%s: %s\n", what, err->text);
     exit(2);
@@ -64,13 +64,13 @@ enum tw_err direct_get(struct store *store, const char *table,
 {
     struct exchange exchange = {.deadline = NULL};
     struct page page;
-    enum tw_err code;
+    enum tw_err outcome;
 
     page_init(&page);
-    code = store_get(
+    outcome = store_get(
         store, &exchange, table, partition_key, row_key, to ? to : &page);
     page_done(&page);
-    return code;
+    return outcome;
 }
 
 /* Calls seen() for each entity of a table until seen() returns false. */

@@ -65,11 +65,11 @@ static bool happens(enum fault fault, enum store_call call)
 }
 
 static enum tw_err say(
-    struct exchange *exchange, enum tw_err code, const char *what)
+    struct exchange *exchange, enum tw_err outcome, const char *what)
 {
     if (exchange->sent_ms == 0)
         exchange->sent_ms = platform_boot_ms();
-    return err_fail(&exchange->err, code, "%s", what);
+    return err_fail(&exchange->err, outcome, "%s", what);
 }
 
 /* Sets what the caller is told of a fault, whatever the store has said. */
@@ -77,15 +77,16 @@ static enum tw_err tell(const struct faulty *faulty, enum fault fault,
     enum store_call call, struct exchange *exchange)
 {
     const struct effect *effect = &EFFECTS[fault];
-    enum tw_err code = call_in(CALL_READS, call) ? effect->read : effect->write;
+    enum tw_err outcome =
+        call_in(CALL_READS, call) ? effect->read : effect->write;
 
     exchange->http_status = effect->status;
     exchange->date_ticks = effect->status > 0 ? platform_wall_ticks() : 0;
     exchange->retry_after_ms = effect->hinted ? faulty->hint_ms : -1;
     if (effect->sent)
-        return say(exchange, code, effect->sentence);
+        return say(exchange, outcome, effect->sentence);
     exchange->sent_ms = 0;
-    return err_fail(&exchange->err, code, "%s", effect->sentence);
+    return err_fail(&exchange->err, outcome, "%s", effect->sentence);
 }
 
 /* ---- the choice of the fault ---- */
@@ -258,10 +259,10 @@ static enum tw_err meet(struct faulty *faulty, enum fault fault, unsigned n,
     struct exchange *exchange, const struct store_request *request)
 {
     const struct effect *effect = &EFFECTS[fault];
-    enum tw_err code;
+    enum tw_err outcome;
 
-    if (stays_away(effect, exchange, &code))
-        return code;
+    if (stays_away(effect, exchange, &outcome))
+        return outcome;
     if (fault == FAULT_LATE)
         put_off(faulty, request, n);
     if (effect->applied == 0)
@@ -269,16 +270,16 @@ static enum tw_err meet(struct faulty *faulty, enum fault fault, unsigned n,
     if (fault == FAULT_TWICE &&
         deadline_is_open(exchange->deadline, platform_boot_ms()))
         send_again(faulty, request);
-    code = request_send(faulty->outer.inner, exchange, request);
-    if (code == TW_STOPPED)
-        return code;
+    outcome = request_send(faulty->outer.inner, exchange, request);
+    if (outcome == TW_STOPPED)
+        return outcome;
     if (fault == FAULT_TWICE_UNSEEN)
         send_again(faulty, request);
     if (fault == FAULT_DELAY)
         wait_ms(faulty, faulty->delay_ms);
     if (fault == FAULT_LOSE_ANSWER)
         return tell(faulty, fault, request->call, exchange);
-    return code;
+    return outcome;
 }
 
 /* ---- scans ---- */
@@ -287,7 +288,7 @@ static enum tw_err look_at_scan(struct faulty *faulty,
     struct exchange *exchange, const struct scan_request *request)
 {
     unsigned scans = faulty_calls(faulty, CALL_SCAN);
-    enum tw_err code = TW_OK;
+    enum tw_err outcome = TW_OK;
 
     platform_lock(&faulty->mutex);
     if (scans < 64)
@@ -295,13 +296,14 @@ static enum tw_err look_at_scan(struct faulty *faulty,
     if (faulty->expire_token > 0 && request->from.more &&
         scans + 1 >= faulty->expire_token) {
         faulty->expire_token = 0;
-        code = TW_INVALID;
+        outcome = TW_INVALID;
     } else if (faulty->refuse_scans ||
                (faulty->top_max > 0 && request->top > faulty->top_max)) {
-        code = TW_TOO_LARGE;
+        outcome = TW_TOO_LARGE;
     }
     platform_unlock(&faulty->mutex);
-    return code == TW_OK ? TW_OK : say(exchange, code, "as the test wants");
+    return outcome == TW_OK ? TW_OK
+                            : say(exchange, outcome, "as the test wants");
 }
 
 /* Continuation tokens of empty pages. BEGINNING stands for the start of the
@@ -361,14 +363,14 @@ static struct scan_request limit(const struct faulty *faulty, enum fault fault,
 static enum tw_err meet_scan(struct faulty *faulty, struct exchange *exchange,
     const struct store_request *request)
 {
-    enum tw_err code = look_at_scan(faulty, exchange, request->scan);
+    enum tw_err outcome = look_at_scan(faulty, exchange, request->scan);
     unsigned n;
     enum fault fault = choose(faulty, CALL_SCAN, &n);
     struct scan_request limited = limit(faulty, fault, request->scan);
     struct store_request sent = *request;
 
-    if (code != TW_OK)
-        return code;
+    if (outcome != TW_OK)
+        return outcome;
     if (fault == FAULT_EMPTY_PAGE &&
         deadline_is_open(exchange->deadline, platform_boot_ms()))
         return empty_page(exchange, request->scan, request->page);
@@ -427,7 +429,7 @@ static enum tw_err apply_batch(struct faulty *faulty, enum fault fault,
 {
     const struct batch *batch = request->batch;
     size_t refused = find_refused(faulty, fault, n, batch);
-    enum tw_err code;
+    enum tw_err outcome;
 
     if (faulty->before) {
         (void)pthread_mutex_lock(&faulty->turn);
@@ -438,10 +440,10 @@ static enum tw_err apply_batch(struct faulty *faulty, enum fault fault,
     if (refused < batch->count &&
         deadline_is_open(exchange->deadline, platform_boot_ms()))
         return refuse(faulty, exchange, refused, request->result);
-    code = meet(faulty, fault, n, exchange, request);
-    if (fault == FAULT_NO_INDEX || code == TW_UNKNOWN)
+    outcome = meet(faulty, fault, n, exchange, request);
+    if (fault == FAULT_NO_INDEX || outcome == TW_UNKNOWN)
         request->result->failed = batch->count;
-    return code;
+    return outcome;
 }
 
 static enum tw_err meet_batch(struct faulty *faulty, struct exchange *exchange,
@@ -449,12 +451,12 @@ static enum tw_err meet_batch(struct faulty *faulty, struct exchange *exchange,
 {
     unsigned n;
     enum fault fault = choose(faulty, CALL_BATCH, &n);
-    enum tw_err code;
+    enum tw_err outcome;
 
     batch_begins(faulty, request->batch);
-    code = apply_batch(faulty, fault, n, exchange, request);
+    outcome = apply_batch(faulty, fault, n, exchange, request);
     batch_ends(faulty);
-    return code;
+    return outcome;
 }
 
 static enum tw_err meet_any(struct interposed *self, struct exchange *exchange,
@@ -463,7 +465,7 @@ static enum tw_err meet_any(struct interposed *self, struct exchange *exchange,
     struct faulty *faulty = (struct faulty *)self;
     char before[QUEUE_RECEIPT_MAX];
     enum fault fault;
-    enum tw_err code;
+    enum tw_err outcome;
     unsigned n;
 
     if (request->call == CALL_SCAN)
@@ -473,10 +475,10 @@ static enum tw_err meet_any(struct interposed *self, struct exchange *exchange,
     if (request->receipt)
         memcpy(before, request->receipt, sizeof(before));
     fault = choose(faulty, request->call, &n);
-    code = meet(faulty, fault, n, exchange, request);
-    if (code != TW_OK) /* the answer was lost, with all that it brought */
+    outcome = meet(faulty, fault, n, exchange, request);
+    if (outcome != TW_OK) /* the answer was lost, with all that it brought */
         request_forget(request, before);
-    return code;
+    return outcome;
 }
 
 /* ---- the store ---- */

@@ -36,11 +36,11 @@ void fixture_done(struct fixture *f)
 }
 
 void fixture_check(const struct fixture *f, enum tw_err expected,
-    enum tw_err code, const char *call, const char *file, int line)
+    enum tw_err outcome, const char *call, const char *file, int line)
 {
-    if (code == expected)
+    if (outcome == expected)
         return;
-    print_error("%s: %s, not %s: %s\n", call, err_name(code),
+    print_error("%s: %s, not %s: %s\n", call, err_name(outcome),
         err_name(expected), f->exchange.err.text);
     _fail(file, line);
 }

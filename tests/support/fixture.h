@@ -33,7 +33,7 @@ void fixture_name(const char *prefix, char *to);
 #define check(f, expected, call)                                               \
     fixture_check((f), (expected), (call), #call, __FILE__, __LINE__)
 void fixture_check(const struct fixture *f, enum tw_err expected,
-    enum tw_err code, const char *call, const char *file, int line);
+    enum tw_err outcome, const char *call, const char *file, int line);
 
 /* check_text: fails unless the two texts are equal, and shows both. */
 #define check_text(a, b) fixture_check_text((a), (b), __FILE__, __LINE__)

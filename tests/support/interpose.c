@@ -13,16 +13,16 @@ static enum tw_err send_scan(struct store *store, struct exchange *exchange,
 {
     const struct scan_request *scan = r->scan;
     struct scan_request alone = *scan;
-    enum tw_err code;
+    enum tw_err outcome;
 
     /* The store of Azure calls follows() before the page is complete; an
      * embedded store never calls it. Here only the outermost store calls it, so
      * that it is called once. */
     alone.follows = NULL;
-    code = store_scan(store, exchange, &alone, r->page);
-    if (code == TW_OK && scan->follows && r->page->next.more)
+    outcome = store_scan(store, exchange, &alone, r->page);
+    if (outcome == TW_OK && scan->follows && r->page->next.more)
         scan->follows(scan->context, &r->page->next);
-    return code;
+    return outcome;
 }
 
 static enum tw_err send_get(struct store *store, struct exchange *exchange,

@@ -28,12 +28,12 @@ static enum tw_err send(struct store *store, const char *table,
     struct exchange exchange = {0};
     struct batch batch = {
         .table = table, .operations = operations, .count = count};
-    enum tw_err code;
+    enum tw_err outcome;
 
     do
-        code = store_batch(store, &exchange, &batch, &result);
-    while (code == TW_BUSY);
-    return code;
+        outcome = store_batch(store, &exchange, &batch, &result);
+    while (outcome == TW_BUSY);
+    return outcome;
 }
 
 static void make(struct entity *entity, struct arena *arena,
@@ -106,15 +106,15 @@ static bool get(struct store *store, const char *table,
     const char *partition_key, const char *row_key, struct page *page)
 {
     struct exchange exchange = {0};
-    enum tw_err code;
+    enum tw_err outcome;
 
     page_init(page);
     do
-        code = store_get(store, &exchange, table, slice_of(partition_key),
+        outcome = store_get(store, &exchange, table, slice_of(partition_key),
             slice_of(row_key), page);
-    while (code == TW_BUSY);
-    assert_true(code == TW_OK || code == TW_NOT_FOUND);
-    return code == TW_OK;
+    while (outcome == TW_BUSY);
+    assert_true(outcome == TW_OK || outcome == TW_NOT_FOUND);
+    return outcome == TW_OK;
 }
 
 static bool change(struct store *store, const char *table,

@@ -339,10 +339,10 @@ bool judge_read_run(const struct scene *scene, const char *job, const char *id,
     struct ledger_run *ret, struct err *err)
 {
     struct exchange exchange = {0};
-    enum tw_err code =
+    enum tw_err outcome =
         ledger_get(scene->store, &exchange, slice_of(job), slice_of(id), ret);
 
-    return code == TW_OK || code == TW_NOT_FOUND ||
+    return outcome == TW_OK || outcome == TW_NOT_FOUND ||
            judge_wrong(err, "%s", exchange.err.text);
 }
 

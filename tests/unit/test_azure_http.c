@@ -117,13 +117,13 @@ static void check_step(
     struct script_step step, enum tw_err expected, const char *says)
 {
     struct bench bench;
-    enum tw_err code;
+    enum tw_err outcome;
 
     bench_open(&bench, &step, 1);
-    code = send_once(&bench, "POST", "body");
-    if (code != expected || strstr(bench.err.text, says) == NULL)
+    outcome = send_once(&bench, "POST", "body");
+    if (outcome != expected || strstr(bench.err.text, says) == NULL)
         fail_msg(
-            "%s: '%s', expected '%s'", err_name(code), bench.err.text, says);
+            "%s: '%s', expected '%s'", err_name(outcome), bench.err.text, says);
     assert_true(bench.answer.sent_ms > 0);
     bench_end(&bench, 1);
     bench_done(&bench);
@@ -479,7 +479,7 @@ TEST(a_stop_gives_up_what_is_under_way)
         int64_t begun_ms = platform_boot_ms();
         struct platform_thread thread;
         struct bench bench;
-        enum tw_err code;
+        enum tw_err outcome;
         bool last_words;
 
         bench_open(&bench, steps + (i == 0), 2);
@@ -487,9 +487,9 @@ TEST(a_stop_gives_up_what_is_under_way)
         assert_int_equal(send_once(&bench, "POST", "b"), TW_UNKNOWN);
         assert_non_null(strstr(bench.err.text, "the process stops"));
         platform_join(&thread);
-        code = send_once(&bench, "POST", "b");
+        outcome = send_once(&bench, "POST", "b");
         last_words = bench.answer.sent_ms != 0;
-        assert_int_equal(code, last_words ? TW_UNKNOWN : TW_BUSY);
+        assert_int_equal(outcome, last_words ? TW_UNKNOWN : TW_BUSY);
         assert_true(
             last_words || platform_boot_ms() - begun_ms >= STOP_LAST_MS - 100);
         while (platform_boot_ms() < stop_until_ms(PLATFORM_NEVER))

@@ -166,7 +166,7 @@ static enum tw_err read_repeated(
     const char *piece, size_t count, const char *before, const char *after)
 {
     struct buf body;
-    enum tw_err code;
+    enum tw_err outcome;
 
     buf_init(&body, 4 * 1024 * 1024);
     buf_add_format(&body, "<QueueMessagesList>%s", before);
@@ -174,9 +174,9 @@ static enum tw_err read_repeated(
         buf_add_text(&body, piece);
     buf_add_format(&body, "%s</QueueMessagesList>", after);
     assert_false(body.overflow);
-    code = read(buf_text(&body));
+    outcome = read(buf_text(&body));
     buf_done(&body);
-    return code;
+    return outcome;
 }
 
 /* Fails unless a list may contain `piece` `most` times, but not `most` + 1

@@ -550,17 +550,17 @@ static size_t read_entities(enum kind kind, const struct http_answer *answer,
 {
     struct slice body = buf_slice(&answer->body);
     struct page page;
-    enum tw_err code;
+    enum tw_err outcome;
     size_t count;
 
     page_init(&page);
-    code = kind == KIND_ENTITY ? odata_entity(body, false, &page, err)
-           : kind == KIND_PAGE ? odata_page(body, false, &page, err)
-                               : odata_tables(body, &page, err);
+    outcome = kind == KIND_ENTITY ? odata_entity(body, false, &page, err)
+              : kind == KIND_PAGE ? odata_page(body, false, &page, err)
+                                  : odata_tables(body, &page, err);
     buf_add_char(shown, '\n');
     for (size_t i = 0; i < page.count; i++)
         show_entity(shown, &page.entities[i], &page.arena);
-    count = code == TW_OK ? page.count : UNREADABLE;
+    count = outcome == TW_OK ? page.count : UNREADABLE;
     page_done(&page);
     return count;
 }

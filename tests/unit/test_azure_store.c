@@ -119,19 +119,19 @@ static enum tw_err run(struct bench *bench, enum store_call call)
         .receipt = receipt,
         .number = &number,
     };
-    enum tw_err code;
+    enum tw_err outcome;
 
     entity_init(
         &operations[0].entity, &bench->arena, slice_of("p"), slice_of("1"));
     entity_init(
         &operations[1].entity, &bench->arena, slice_of("p"), slice_of("2"));
     operations[1].entity.etag = slice_of("W/\"e\"");
-    code = request_send(bench->store, &bench->exchange, &request);
-    assert_string_equal(
-        receipt, code == TW_OK && call == CALL_QUEUE_RENEW ? "next" : "Ag+/=");
+    outcome = request_send(bench->store, &bench->exchange, &request);
+    assert_string_equal(receipt,
+        outcome == TW_OK && call == CALL_QUEUE_RENEW ? "next" : "Ag+/=");
     assert_int_equal(
-        number, code == TW_OK && call == CALL_QUEUE_COUNT ? 7 : -1);
-    return code;
+        number, outcome == TW_OK && call == CALL_QUEUE_COUNT ? 7 : -1);
+    return outcome;
 }
 
 static const struct step {
@@ -185,15 +185,15 @@ static void expect_answered(enum store_call call, const char *answer,
 {
     const char *name = all[call].name;
     struct bench bench;
-    enum tw_err code;
+    enum tw_err outcome;
     struct err err;
 
     bench_answers(&bench, answer);
-    code = run(&bench, call);
+    outcome = run(&bench, call);
     err = bench.exchange.err;
-    if (code != wanted || strstr(err.text, says) == NULL)
-        fail_msg("%s: %s, '%s'", name, err_name(code), err.text);
-    if (code != TW_OK && strncmp(err.text, name, strlen(name)) != 0)
+    if (outcome != wanted || strstr(err.text, says) == NULL)
+        fail_msg("%s: %s, '%s'", name, err_name(outcome), err.text);
+    if (outcome != TW_OK && strncmp(err.text, name, strlen(name)) != 0)
         fail_msg("'%s' does not begin with '%s'", err.text, name);
     assert_null(strstr(err.text, "secret"));
     assert_int_equal(bench.page.count, 0);
@@ -507,14 +507,14 @@ static enum tw_err followed_scan(const char *answer, struct followed *ret)
         .follows = note_next,
         .context = ret};
     struct bench bench;
-    enum tw_err code;
+    enum tw_err outcome;
 
     *ret = (struct followed){0};
     bench_answers(&bench, answer);
-    code = store_scan(bench.store, &bench.exchange, &request, &bench.page);
+    outcome = store_scan(bench.store, &bench.exchange, &request, &bench.page);
     bench_end(&bench);
     bench_done(&bench);
-    return code;
+    return outcome;
 }
 
 #define NEXT                                                                   \
@@ -591,7 +591,7 @@ TEST(some_operations_have_answers_of_their_own)
         const char *name;
         enum store_call call;
         const char *answer;
-        enum tw_err code;
+        enum tw_err outcome;
         const char *says;
     } cases[] = {
         {"creating what exists is done", CALL_CREATE_TABLE,
@@ -639,7 +639,7 @@ TEST(some_operations_have_answers_of_their_own)
     for (size_t i = 0; TEST_EACH(i, cases); i++) {
         test_case("%s", cases[i].name);
         expect_answered(
-            cases[i].call, cases[i].answer, cases[i].code, cases[i].says);
+            cases[i].call, cases[i].answer, cases[i].outcome, cases[i].says);
     }
 }
 
@@ -653,15 +653,15 @@ static enum tw_err batch_answered(
     const char *text, struct batch_result *ret, struct err *err)
 {
     struct bench bench;
-    enum tw_err code;
+    enum tw_err outcome;
 
     bench_answers(&bench, text);
-    code = run(&bench, CALL_BATCH);
+    outcome = run(&bench, CALL_BATCH);
     *ret = bench.result;
     *err = bench.exchange.err;
     bench_end(&bench);
     bench_done(&bench);
-    return code;
+    return outcome;
 }
 
 TEST(batch_keeps_new_etags)
@@ -692,7 +692,7 @@ TEST(refused_batch_names_its_operation)
 {
     static const struct {
         const char *answer;
-        enum tw_err code;
+        enum tw_err outcome;
         size_t failed;
         const char *says;
     } cases[] = {
@@ -731,11 +731,11 @@ TEST(refused_batch_names_its_operation)
     for (size_t i = 0; TEST_EACH(i, cases); i++) {
         struct batch_result result = {.failed = 99};
         struct err err;
-        enum tw_err code = batch_answered(cases[i].answer, &result, &err);
+        enum tw_err outcome = batch_answered(cases[i].answer, &result, &err);
 
-        if (code != cases[i].code || result.failed != cases[i].failed ||
+        if (outcome != cases[i].outcome || result.failed != cases[i].failed ||
             strstr(err.text, cases[i].says) == NULL)
-            fail_msg("case %zu: %s, %zu, '%s'", i, err_name(code),
+            fail_msg("case %zu: %s, %zu, '%s'", i, err_name(outcome),
                 result.failed, err.text);
         assert_null(strstr(err.text, "secret"));
     }
@@ -755,16 +755,16 @@ WIRE_TEST(pages_that_lead_in_a_circle_are_none)
     enum { PAGES = sizeof(pages) / sizeof(pages[0]) };
     struct scan_request request = {.table = "Blogs"};
     unsigned asked = 0;
-    enum tw_err code;
+    enum tw_err outcome;
 
     bench_open(bench, BY_SAS, pages, PAGES);
     do {
-        code =
+        outcome =
             store_scan(bench->store, &bench->exchange, &request, &bench->page);
         request.from = bench->page.next;
         asked++;
-    } while (code == TW_OK && asked < PAGES);
-    assert_int_equal(code, TW_BUSY);
+    } while (outcome == TW_OK && asked < PAGES);
+    assert_int_equal(outcome, TW_BUSY);
     assert_non_null(strstr(bench->exchange.err.text, "never end"));
     assert_int_equal(asked, PAGES);
     bench_end(bench);

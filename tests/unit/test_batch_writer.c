@@ -325,18 +325,18 @@ static void add_range(
 static enum tw_err add_each(struct scene *scene, enum operation_type type,
     size_t step, decide_fn *decide)
 {
-    enum tw_err code = TW_OK;
+    enum tw_err outcome = TW_OK;
     size_t at = 0;
 
     scene->page.next = (struct continuation){0};
     do {
         read_page(scene);
-        for (size_t i = 0; i < scene->page.count && code == TW_OK; i++)
+        for (size_t i = 0; i < scene->page.count && outcome == TW_OK; i++)
             if (at++ % step == 0)
-                code = add(scene, item_of(scene, type, decide),
+                outcome = add(scene, item_of(scene, type, decide),
                     &scene->page.entities[i]);
-    } while (scene->page.next.more && code == TW_OK);
-    return code;
+    } while (scene->page.next.more && outcome == TW_OK);
+    return outcome;
 }
 
 static void add_all(
@@ -354,9 +354,9 @@ static enum tw_err drain(struct scene *scene)
  * the first error. */
 static enum tw_err try_to_delete(struct scene *scene)
 {
-    enum tw_err code = add_each(scene, OPERATION_DELETE, 1, spare);
+    enum tw_err outcome = add_each(scene, OPERATION_DELETE, 1, spare);
 
-    return code == TW_OK ? drain(scene) : code;
+    return outcome == TW_OK ? drain(scene) : outcome;
 }
 
 static void seal(struct scene *scene)
@@ -798,7 +798,7 @@ TEST(an_outage_ends_the_flow_and_claims_nothing)
     static const struct {
         enum fault fault;
         unsigned done; /* batches that succeed before the fault */
-        enum tw_err code;
+        enum tw_err outcome;
     } cases[] = {
         {FAULT_UNSENT, 2, TW_BUSY},
         {FAULT_REFUSED, 2, TW_REFUSED},
@@ -815,11 +815,11 @@ TEST(an_outage_ends_the_flow_and_claims_nothing)
         scene.fault = cases[i].fault;
         scene.fault_first = cases[i].done;
         scene.fault_more = ALL_LATER;
-        assert_int_equal(try_to_delete(&scene), cases[i].code);
+        assert_int_equal(try_to_delete(&scene), cases[i].outcome);
         sequence = batch_writer_sequence(scene.batch_writer);
         assert_int_equal(
             add_key(&scene, item_of(&scene, OPERATION_INSERT, insist), "A", 1),
-            cases[i].code);
+            cases[i].outcome);
         assert_int_equal(batch_writer_sequence(scene.batch_writer), sequence);
         assert_non_null(strstr(scene.err.text, "Blogs"));
         assert_non_null(strstr(scene.err.text, "as the test wants"));
@@ -827,7 +827,7 @@ TEST(an_outage_ends_the_flow_and_claims_nothing)
         assert_int_equal(low_water(&scene), done);
         assert_int_equal(deleted(&scene), done);
         assert_int_equal(left(&scene), 550 - done);
-        assert_int_equal(drain(&scene), cases[i].code);
+        assert_int_equal(drain(&scene), cases[i].outcome);
         scene_done(&scene);
     }
 }

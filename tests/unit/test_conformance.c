@@ -658,7 +658,7 @@ static const struct refusal {
     enum operation_type type;
     const char *row_key; /* "there" exists, "missing" does not */
     bool stale;
-    enum tw_err code;
+    enum tw_err outcome;
 } REFUSALS[] = {
     {OPERATION_INSERT, "there", false, TW_CONFLICT},
     {OPERATION_REPLACE, "there", true, TW_CONFLICT},
@@ -692,7 +692,7 @@ static void refuse(struct fixture *f, const struct refusal *refusal,
             insert_of(f, "p", arena_format(&f->arena, "new%zu", i).at);
     operations[index] = fixture_operation(f, refusal->type, "p",
         refusal->row_key, refusal->stale ? stale : NULL, "\"A\":2");
-    check(f, refusal->code, fixture_send(f, operations, size));
+    check(f, refusal->outcome, fixture_send(f, operations, size));
     assert_int_equal(f->result.failed, index);
     assert_true(f->exchange.err.text[0] != '\0');
     check_all(f, "p/there");
@@ -1029,15 +1029,15 @@ STORE_TEST(get_takes_up_to_32)
 STORE_TEST(garbled_receipts_change_nothing)
 {
     struct held held;
-    enum tw_err code;
+    enum tw_err outcome;
 
     put(f, "x", 0);
     held = hold(f, 0);
     (void)snprintf(held.receipt, sizeof(held.receipt), "garbled+/=&");
-    code = delete_held(f, &held);
-    assert_true(code == TW_CONFLICT || code == TW_INVALID);
-    code = renew(f, &held, 30);
-    assert_true(code == TW_CONFLICT || code == TW_INVALID);
+    outcome = delete_held(f, &held);
+    assert_true(outcome == TW_CONFLICT || outcome == TW_INVALID);
+    outcome = renew(f, &held, 30);
+    assert_true(outcome == TW_CONFLICT || outcome == TW_INVALID);
     assert_int_equal(peek(f), 1);
 }
 
@@ -1062,9 +1062,9 @@ static int run_on_embedded(const char *name, const char *path)
 {
     struct store *store = NULL;
     struct err err;
-    enum tw_err code = embedded_open(name, path, &store, &err);
+    enum tw_err outcome = embedded_open(name, path, &store, &err);
 
-    return run_on(code, store, &err);
+    return run_on(outcome, store, &err);
 }
 
 /* Runs the cases on an azure store. variable: name of the environment variable
@@ -1074,7 +1074,7 @@ static int run_on_service(const char *name, const char *variable)
     const char *string = getenv(variable);
     struct store *store = NULL;
     struct err err;
-    enum tw_err code;
+    enum tw_err outcome;
 
     if (!string || !*string) {
         print_message("[  SKIPPED ] azure store on %s: %s holds no connection"
@@ -1082,8 +1082,8 @@ static int run_on_service(const char *name, const char *variable)
             name, variable);
         return 0;
     }
-    code = azure_open(name, slice_of(string), false, &store, &err);
-    return run_on(code, store, &err);
+    outcome = azure_open(name, slice_of(string), false, &store, &err);
+    return run_on(outcome, store, &err);
 }
 
 int main(void)

@@ -63,12 +63,12 @@ static enum tw_err read_one(
     struct csv_header header;
     const struct slice *fields;
     size_t count;
-    enum tw_err code;
+    enum tw_err outcome;
 
     fields = csv_split(slice_of(names), &scratch, &count);
-    code = csv_header(fields, count, &scratch, &header, err);
-    if (code != TW_OK)
-        return code;
+    outcome = csv_header(fields, count, &scratch, &header, err);
+    if (outcome != TW_OK)
+        return outcome;
     fields = csv_split(slice_of(cells), &scratch, &count);
     return csv_entity(&header, fields, count, &scratch, ret, err);
 }

@@ -111,10 +111,10 @@ static void refuse_open(const char *path, enum tw_err expected)
 {
     struct store *store = NULL;
     struct err err = {""};
-    enum tw_err code = embedded_open("main", path, &store, &err);
+    enum tw_err outcome = embedded_open("main", path, &store, &err);
 
-    if (code != expected)
-        fail_msg("%s: %s: %s", path, err_name(code), err.text);
+    if (outcome != expected)
+        fail_msg("%s: %s: %s", path, err_name(outcome), err.text);
     assert_null(store);
     assert_non_null(strstr(err.text, path));
 }
@@ -524,11 +524,12 @@ static void insert_shared_keys(void *arg)
 
     f->store = store_file_open(PATH);
     for (int i = 0; i < SHARED_KEYS; i++) {
-        enum tw_err code = insert(f, "p", arena_format(&f->arena, "%d", i).at);
+        enum tw_err outcome =
+            insert(f, "p", arena_format(&f->arena, "%d", i).at);
 
-        if (code == TW_OK)
+        if (outcome == TW_OK)
             mine++;
-        else if (code != TW_CONFLICT)
+        else if (outcome != TW_CONFLICT)
             _exit(255);
     }
     store_close(f->store);
@@ -803,9 +804,9 @@ MEMORY_TEST(ranges_agree_with_a_plain_look)
     const char *all;
 
     for (int i = 0; i < 900; i++) {
-        enum tw_err code = insert(f, random_key(f).at, random_key(f).at);
+        enum tw_err outcome = insert(f, random_key(f).at, random_key(f).at);
 
-        assert_true(code == TW_OK || code == TW_CONFLICT);
+        assert_true(outcome == TW_OK || outcome == TW_CONFLICT);
     }
     all = fixture_all(f);
     for (int i = 0; i < 500; i++) {

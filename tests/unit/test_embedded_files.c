@@ -186,14 +186,14 @@ static void open_copy(const char *expected)
 {
     struct store *store = NULL;
     struct err err = {""};
-    enum tw_err code;
+    enum tw_err outcome;
 
-    code = embedded_open_to_read("main", COPY, &store, &err);
+    outcome = embedded_open_to_read("main", COPY, &store, &err);
     if (!strstr(err.text, expected)) {
         (void)fprintf(stderr, "%s\n", err.text);
         _exit(101);
     }
-    _exit((int)code);
+    _exit((int)outcome);
 }
 
 SEVEN_TEST(a_log_that_cannot_be_read_is_named)
@@ -510,20 +510,20 @@ static void mount_and_open(void *arg)
     const struct mounting *how = arg;
     struct store *store = NULL;
     struct err err = {""};
-    enum tw_err code;
+    enum tw_err outcome;
 
     if (!become_mounter() ||
         mount(how->from, how->at, "none", MS_BIND, NULL) != 0) {
         (void)fprintf(stderr, "no mount: %s\n", strerror(errno));
         _exit(NOT_PERMITTED);
     }
-    code = embedded_open("main", COPY, &store, &err);
-    if (how->refused && code == TW_INVALID)
-        code = embedded_open_to_read("main", COPY, &store, &err);
-    if (code != (how->refused ? TW_INVALID : TW_OK) ||
+    outcome = embedded_open("main", COPY, &store, &err);
+    if (how->refused && outcome == TW_INVALID)
+        outcome = embedded_open_to_read("main", COPY, &store, &err);
+    if (outcome != (how->refused ? TW_INVALID : TW_OK) ||
         (how->refused &&
             !strstr(err.text, COPY ": the file alone is mounted"))) {
-        (void)fprintf(stderr, "%s: %s\n", err_name(code), err.text);
+        (void)fprintf(stderr, "%s: %s\n", err_name(outcome), err.text);
         _exit(1);
     }
     store_close(store);

@@ -625,7 +625,7 @@ static enum tw_err read_properties(int count, int64_t *ret_sum, struct err *err)
     struct entity entity;
     struct arena arena;
     struct buf text;
-    enum tw_err code;
+    enum tw_err outcome;
 
     *ret_sum = 0;
     arena_init(&arena);
@@ -636,8 +636,8 @@ static enum tw_err read_properties(int count, int64_t *ret_sum, struct err *err)
     for (int i = 0; i < count; i++)
         buf_add_format(&text, ",\"p%d@odata.type\":\"Edm.Int64\"", i);
     buf_add_char(&text, '}');
-    code = entity_parse(buf_slice(&text), true, &arena, &entity, NULL, err);
-    for (size_t i = 0; code == TW_OK && i < entity.property_count; i++) {
+    outcome = entity_parse(buf_slice(&text), true, &arena, &entity, NULL, err);
+    for (size_t i = 0; outcome == TW_OK && i < entity.property_count; i++) {
         int64_t value;
 
         assert_true(property_int64(&entity.properties[i], &value));
@@ -645,7 +645,7 @@ static enum tw_err read_properties(int count, int64_t *ret_sum, struct err *err)
     }
     buf_done(&text);
     arena_done(&arena);
-    return code;
+    return outcome;
 }
 
 TEST(an_entity_has_so_many_properties)

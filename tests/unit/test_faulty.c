@@ -71,13 +71,13 @@ static enum tw_err insert(struct scene *s, enum fault fault, const char *key)
     struct operation operation = {.type = OPERATION_INSERT};
     struct batch batch = {TABLE, &operation, 1};
     struct arena arena;
-    enum tw_err code;
+    enum tw_err outcome;
 
     arena_init(&arena);
     entity_init(&operation.entity, &arena, slice_of("p"), slice_of(key));
-    code = store_batch(s->store, meet(s, fault), &batch, &s->result);
+    outcome = store_batch(s->store, meet(s, fault), &batch, &s->result);
     arena_done(&arena);
-    return code;
+    return outcome;
 }
 
 /* Deletes the entity that the last get has read. */
@@ -111,13 +111,13 @@ static enum tw_err put(struct scene *s, enum fault fault)
 
 static enum tw_err take(struct scene *s, enum fault fault)
 {
-    enum tw_err code =
+    enum tw_err outcome =
         store_queue_get(s->store, meet(s, fault), QUEUE, 1, 60, &s->messages);
 
-    if (code == TW_OK && s->messages.count > 0)
+    if (outcome == TW_OK && s->messages.count > 0)
         (void)snprintf(s->receipt, sizeof(s->receipt), "%.*s",
             SLICE_ARG(s->messages.list[0].pop_receipt));
-    return code;
+    return outcome;
 }
 
 static enum tw_err renew(struct scene *s, enum fault fault)

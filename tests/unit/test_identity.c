@@ -88,7 +88,7 @@ static struct http_script *serve(const char *text)
 /* Result of the last fetch(): the outcome of one request for a token, and the
  * request that the server received. */
 static struct {
-    enum tw_err code;
+    enum tw_err outcome;
     struct identity_answer answer;
     int64_t retry_ms;
     struct err err;
@@ -107,8 +107,8 @@ static void fetch(enum identity_kind kind, struct http_script *script)
     memset(&fetched, 0, sizeof(fetched));
     if (identity_new(&options, http, &identity, &fetched.err) != TW_OK)
         fail_msg("%s", fetched.err.text);
-    fetched.code = identity_fetch(identity, &closing, &fetched.answer, &sent_ms,
-        &fetched.retry_ms, &fetched.err);
+    fetched.outcome = identity_fetch(identity, &closing, &fetched.answer,
+        &sent_ms, &fetched.retry_ms, &fetched.err);
     identity_free(identity);
     http_free(http);
     http_script_end(script);
@@ -124,7 +124,7 @@ static void fetch(enum identity_kind kind, struct http_script *script)
 static void fetch_token(enum identity_kind kind, struct http_script *script)
 {
     fetch(kind, script);
-    if (fetched.code != TW_OK)
+    if (fetched.outcome != TW_OK)
         fail_msg("%s", fetched.err.text);
     assert_string_equal(fetched.answer.token, TOKEN);
     assert_int_equal(fetched.answer.lifetime_ms, 3600000);
@@ -193,7 +193,7 @@ FIXTURE_TEST(a_workload_exchanges_the_token_of_its_cluster)
  * the request. */
 static const struct {
     const char *text;
-    enum tw_err code;
+    enum tw_err outcome;
     const char *says;
 } no_tokens[] = {
     {STATUS("400 Bad Request", "{\"error\":\"invalid_request\","
@@ -226,7 +226,7 @@ FIXTURE_TEST(what_is_no_token_is_an_outage_or_a_refusal)
             set_address("IDENTITY_ENDPOINT", script, "/token");
             setenv("IDENTITY_HEADER", HEADER, 1);
             fetch(managed ? IDENTITY_MANAGED : IDENTITY_WORKLOAD, script);
-            assert_fails(fetched.code, no_tokens[i].code, &fetched.err,
+            assert_fails(fetched.outcome, no_tokens[i].outcome, &fetched.err,
                 no_tokens[i].says);
             assert_int_equal(fetched.requests, 1);
             assert_memory_equal(
@@ -244,7 +244,7 @@ FIXTURE_TEST(an_endless_answer_is_cut_off)
         buf_add_text(&text, TOKEN);
     fetch(IDENTITY_WORKLOAD, serve_workload(buf_text(&text)));
     assert_fails(
-        fetched.code, TW_BUSY, &fetched.err, "larger than 65536 bytes");
+        fetched.outcome, TW_BUSY, &fetched.err, "larger than 65536 bytes");
     buf_done(&text);
 }
 
@@ -253,7 +253,7 @@ FIXTURE_TEST(what_the_server_asks_to_wait_is_known)
     fetch(IDENTITY_WORKLOAD,
         serve_workload("HTTP/1.1 429 Busy\r\nRetry-After: 7\r\n"
                        "Content-Length: 0\r\n\r\n"));
-    assert_int_equal(fetched.code, TW_BUSY);
+    assert_int_equal(fetched.outcome, TW_BUSY);
     assert_int_equal(fetched.retry_ms, 7000);
 }
 
@@ -271,7 +271,7 @@ FIXTURE_TEST(a_file_without_a_token_is_named)
         else
             unlink("assertion");
         fetch(IDENTITY_WORKLOAD, script);
-        assert_fails(fetched.code, TW_REFUSED, &fetched.err, "assertion");
+        assert_fails(fetched.outcome, TW_REFUSED, &fetched.err, "assertion");
         assert_int_equal(fetched.requests, 0);
     }
 }
@@ -362,13 +362,13 @@ static enum tw_err list(void)
 {
     struct continuation from = {.more = false};
     struct page page;
-    enum tw_err code;
+    enum tw_err outcome;
 
     page_init(&page);
-    code = store_list_tables(bench.store, &bench.exchange, from, &page);
+    outcome = store_list_tables(bench.store, &bench.exchange, from, &page);
     page_done(&page);
     assert_null(strstr(bench.exchange.err.text, "that-nobody-may-see"));
-    return code;
+    return outcome;
 }
 
 /* Closes the store and ends both servers. The service must have received

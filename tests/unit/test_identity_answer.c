@@ -53,7 +53,7 @@ TEST(every_server_is_understood)
 static const struct {
     int status;
     const char *body;
-    enum tw_err code;
+    enum tw_err outcome;
     const char *says;
 } bad[] = {
     {200, "", TW_BUSY, "the response is not the JSON of a token server"},
@@ -107,12 +107,12 @@ TEST(what_is_no_token_is_refused_with_its_reason)
     for (size_t i = 0; TEST_EACH(i, bad); i++) {
         struct identity_answer answer = {.token = NULL};
         struct err err = {""};
-        enum tw_err code = identity_answer_read(
+        enum tw_err outcome = identity_answer_read(
             bad[i].status, slice_of(bad[i].body), NOW, &answer, &err);
 
-        if (code != bad[i].code || strstr(err.text, bad[i].says) == NULL)
+        if (outcome != bad[i].outcome || strstr(err.text, bad[i].says) == NULL)
             fail_msg("%d %s: %s, '%s'", bad[i].status, bad[i].body,
-                err_name(code), err.text);
+                err_name(outcome), err.text);
         assert_null(answer.token);
         assert_null(strstr(err.text, "eyJ0"));
     }

@@ -663,7 +663,7 @@ static enum tw_err read_ones(size_t count, bool in_object, struct err *err)
 {
     struct json *json = NULL;
     struct buf text;
-    enum tw_err code;
+    enum tw_err outcome;
 
     buf_init(&text, 4 * 1024 * 1024);
     buf_add_char(&text, in_object ? '{' : '[');
@@ -673,11 +673,11 @@ static enum tw_err read_ones(size_t count, bool in_object, struct err *err)
         else
             buf_add_text(&text, i == 0 ? "1" : ",1");
     buf_add_char(&text, in_object ? '}' : ']');
-    code = in_object ? read_flat(buf_slice(&text), NULL, err)
-                     : json_parse(buf_slice(&text), 1, &json, err);
+    outcome = in_object ? read_flat(buf_slice(&text), NULL, err)
+                        : json_parse(buf_slice(&text), 1, &json, err);
     json_free(json);
     buf_done(&text);
-    return code;
+    return outcome;
 }
 
 FIXTURE_TEST(number_of_values_is_bounded)

@@ -26,12 +26,12 @@ TEST(a_store_keeps_its_counts_under_its_name)
     assert_string_equal(main_meter->store, "main");
 }
 
-TEST(an_outcome_is_told_by_code_and_status)
+TEST(an_outcome_is_counted_by_tw_err_and_status)
 {
     static const struct {
-        enum tw_err code;
+        enum tw_err outcome;
         int http_status;
-        enum meter_outcome outcome;
+        enum meter_outcome counted_as;
     } cases[] = {
         {TW_OK, 200, METER_OK},
         {TW_NOT_FOUND, 404, METER_NOT_FOUND},
@@ -52,12 +52,12 @@ TEST(an_outcome_is_told_by_code_and_status)
 
     for (size_t i = 0; TEST_EACH(i, cases); i++) {
         struct exchange exchange = {.http_status = cases[i].http_status};
-        uint64_t before = outcomes(meter, METER_SCAN, cases[i].outcome);
+        uint64_t before = outcomes(meter, METER_SCAN, cases[i].counted_as);
 
-        meter_add(meter, METER_SCAN, &exchange, cases[i].code, 1);
+        meter_add(meter, METER_SCAN, &exchange, cases[i].outcome, 1);
         assert_int_equal(
-            outcomes(meter, METER_SCAN, cases[i].outcome), before + 1);
-        assert_true(strlen(meter_outcome_name(cases[i].outcome)) > 0);
+            outcomes(meter, METER_SCAN, cases[i].counted_as), before + 1);
+        assert_true(strlen(meter_outcome_name(cases[i].counted_as)) > 0);
     }
 }
 

@@ -44,7 +44,7 @@ static enum tw_err send_in_order(struct interposed *self,
     struct store_request whole = *request;
     struct scan_request scan;
     struct page *page = request->page;
-    enum tw_err code;
+    enum tw_err outcome;
     size_t count = 0;
 
     if (request->call != CALL_SCAN || scene->by_code_point)
@@ -52,13 +52,13 @@ static enum tw_err send_in_order(struct interposed *self,
     scan = *request->scan;
     scan.partition_key = (struct key_range){.exact = false};
     whole.scan = &scan;
-    code = request_send(self->inner, exchange, &whole);
+    outcome = request_send(self->inner, exchange, &whole);
     for (size_t i = 0; i < page->count; i++)
         if (key_range_has(
                 &request->scan->partition_key, page->entities[i].partition_key))
             page->entities[count++] = page->entities[i];
     page->count = count;
-    return code;
+    return outcome;
 }
 
 static enum tw_err meet(struct interposed *self, struct exchange *exchange,

@@ -132,17 +132,18 @@ static void sleep_until(int64_t at_ms)
 static enum tw_err answer(const struct job *job, struct exchange *exchange)
 {
     unsigned at = job->task.retry.tries - 1;
-    enum tw_err code;
+    enum tw_err outcome;
 
     if (job->answer_count == 0)
         return TW_OK;
-    code = job->answers[at < job->answer_count ? at : job->answer_count - 1];
+    outcome = job->answers[at < job->answer_count ? at : job->answer_count - 1];
     exchange->retry_after_ms = job->hint_ms;
-    if (code != TW_OK)
+    if (outcome != TW_OK)
         exchange->http_status = job->http_status;
     exchange->breaker_open = job->breaker_open;
-    return code == TW_OK ? TW_OK
-                         : err_fail(&exchange->err, code, "as the test wants");
+    return outcome == TW_OK
+               ? TW_OK
+               : err_fail(&exchange->err, outcome, "as the test wants");
 }
 
 /* Waits until the request is given up, for 5 s at most. False: the request was
@@ -762,18 +763,18 @@ static enum tw_err call_before_a_renewal(struct scene *scene)
 {
     struct job job = job_of(scene, 'a');
     struct platform_thread keeper;
-    enum tw_err code;
+    enum tw_err outcome;
 
     scene_deadline(
         scene, platform_boot_ms() + HOUR_MS, DEADLINE_REQUEST_MAX_MS);
     deadline_move(
         &scene->deadline, platform_boot_ms() + DEADLINE_REQUEST_MAX_MS - 1);
     platform_start(&keeper, "keeper", renew_late, &scene->deadline);
-    code = call(scene, &job);
-    if (code == TW_OK)
+    outcome = call(scene, &job);
+    if (outcome == TW_OK)
         assert_int_equal(job.task.retry.tries, 1);
     platform_join(&keeper);
-    return code;
+    return outcome;
 }
 
 /* A slow renewal leaves less time than a request may take. While the lease is
@@ -781,11 +782,11 @@ static enum tw_err call_before_a_renewal(struct scene *scene)
  * here; if the machine pauses this test for longer, the test is repeated. */
 SCENE_TEST(waits_for_a_renewal_while_the_lease_stands)
 {
-    enum tw_err code = TW_STOPPED;
+    enum tw_err outcome = TW_STOPPED;
 
-    for (int i = 0; i < 10 && code == TW_STOPPED; i++)
-        code = call_before_a_renewal(scene);
-    assert_ok(code);
+    for (int i = 0; i < 10 && outcome == TW_STOPPED; i++)
+        outcome = call_before_a_renewal(scene);
+    assert_ok(outcome);
 }
 
 /* ---- waiting ---- */

@@ -22,7 +22,7 @@ static const struct slice keys_only[1];
 struct harvest {
     size_t entities, pages;
     char first[64], last[64];
-    enum tw_err code;
+    enum tw_err outcome;
     struct err err;
 };
 
@@ -80,7 +80,8 @@ static enum tw_err gather(struct scene *scene)
     const struct page *page = NULL;
 
     *got = (struct harvest){0};
-    while ((got->code = scan_next(scan, &page, &got->err)) == TW_OK && page) {
+    while (
+        (got->outcome = scan_next(scan, &page, &got->err)) == TW_OK && page) {
         assert_true(page->count > 0);
         for (size_t i = 0; i < page->count; i++) {
             const struct entity *entity = &page->entities[i];
@@ -97,7 +98,7 @@ static enum tw_err gather(struct scene *scene)
     }
     got->pages = scan_pages(scan);
     scan_close(scan);
-    return got->code;
+    return got->outcome;
 }
 
 /* Makes the scan, which must return `entities` entities, from key `first` to
@@ -219,7 +220,7 @@ TEST(a_page_that_came_again_is_not_taken)
     static const struct {
         unsigned first, last; /* scans that get the cached page */
         unsigned page_max;
-        enum tw_err code;
+        enum tw_err outcome;
         size_t entities;
         const char *says;
     } cases[] = {
@@ -243,7 +244,7 @@ TEST(a_page_that_came_again_is_not_taken)
         fill(&scene, "A", 1500);
         fill(&scene, "B", 1000);
         scene.spec.store = &keeper.outer.store;
-        assert_int_equal(gather(&scene), cases[i].code);
+        assert_int_equal(gather(&scene), cases[i].outcome);
         assert_int_equal(scene.got.entities, cases[i].entities);
         assert_non_null(strstr(scene.got.err.text, cases[i].says));
         scene_done(&scene);
@@ -329,20 +330,20 @@ static enum tw_err send_until_a_second_comes(struct slow_body *slow,
     struct exchange *exchange, const struct store_request *request)
 {
     int64_t until_ms = platform_boot_ms() + 500000;
-    enum tw_err code;
+    enum tw_err outcome;
 
     do {
-        code = request_send(slow->outer.inner, exchange, request);
+        outcome = request_send(slow->outer.inner, exchange, request);
         platform_lock(&slow->mutex);
         if (slow->scans < 2)
             (void)platform_wait(
                 &slow->came, &slow->mutex, platform_boot_ms() + 100);
         slow->seen = slow->scans >= 2;
         platform_unlock(&slow->mutex);
-    } while (code == TW_OK && !slow->seen && platform_boot_ms() < until_ms);
+    } while (outcome == TW_OK && !slow->seen && platform_boot_ms() < until_ms);
     if (slow->breaks)
-        code = err_fail(&exchange->err, TW_UNKNOWN, "it broke off");
-    return code;
+        outcome = err_fail(&exchange->err, TW_UNKNOWN, "it broke off");
+    return outcome;
 }
 
 static enum tw_err slow_body_meet(struct interposed *self,

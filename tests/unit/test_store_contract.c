@@ -103,11 +103,11 @@ static struct batch good_batch(size_t count)
 }
 
 static void refuse_batch(
-    const struct batch *batch, enum tw_err code, size_t failed)
+    const struct batch *batch, enum tw_err outcome, size_t failed)
 {
     struct batch_result result = {.failed = 7777};
 
-    assert_int_equal(store_batch(store, &exchange, batch, &result), code);
+    assert_int_equal(store_batch(store, &exchange, batch, &result), outcome);
     assert_int_equal(result.failed, failed);
     assert_int_equal(seen.calls, 0);
     assert_true(strlen(exchange.err.text) > 0);
@@ -275,14 +275,14 @@ FIXTURE_TEST(a_store_open_for_reading_only_is_not_changed)
     store->read_only = true;
     for (enum store_call which = 0; which < STORE_CALLS; which++) {
         unsigned calls = seen.calls;
-        enum tw_err code = call(which);
+        enum tw_err outcome = call(which);
 
         if (!refused[which]) {
-            assert_int_not_equal(code, TW_INVALID);
+            assert_int_not_equal(outcome, TW_INVALID);
             assert_int_equal(seen.calls, calls + 1);
             continue;
         }
-        assert_int_equal(code, TW_INVALID);
+        assert_int_equal(outcome, TW_INVALID);
         assert_non_null(strstr(exchange.err.text, "store 'front'"));
         assert_non_null(strstr(exchange.err.text, "for reading only"));
         assert_non_null(strstr(exchange.err.text, refused[which]));

@@ -22,9 +22,9 @@ static const char *const names[] = {
     [TW_FULL] = "full",
 };
 
-const char *err_name(enum tw_err code)
+const char *err_name(enum tw_err outcome)
 {
-    size_t index = (size_t)code;
+    size_t index = (size_t)outcome;
 
     return index < sizeof(names) / sizeof(names[0]) ? names[index] : "?";
 }
@@ -41,16 +41,17 @@ void err_put(struct err *err, const char *format, va_list args)
     memcpy(err->text, made.text, strlen(made.text) + 1);
 }
 
-enum tw_err err_fail(struct err *err, enum tw_err code, const char *format, ...)
+enum tw_err err_fail(
+    struct err *err, enum tw_err outcome, const char *format, ...)
 {
     va_list args;
 
     if (!err)
-        return code;
+        return outcome;
     va_start(args, format);
     err_put(err, format, args);
     va_end(args);
-    return code;
+    return outcome;
 }
 
 void err_prefix(struct err *err, const char *format, ...)

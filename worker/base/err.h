@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The outcomes of operations: a code by which the caller decides, and a
+/* The outcomes of operations: a value by which the caller decides, and a
  * sentence for an operator. */
 #ifndef TW_BASE_ERR_H
 #define TW_BASE_ERR_H
@@ -11,8 +11,8 @@
 
 /*
  * An operation that may have an effect outside this process has one of three
- * outcomes: done (TW_OK), unknown (TW_UNKNOWN) or not done (all other codes). A
- * code says what the caller can do next; err says the cause.
+ * outcomes: done (TW_OK), unknown (TW_UNKNOWN) or not done (all other values).
+ * The outcome says what the caller can do next; err says the cause.
  */
 enum tw_err {
     TW_OK = 0,
@@ -35,9 +35,10 @@ enum tw_err {
                 cannot be written, until an operator acts */
 };
 
-/* err_name: return the name of a code for logs, "ok", "not found", ... Static.
+/* err_name: return the name of an outcome for logs, "ok", "not found", ...
+ * Static.
  */
-const char *err_name(enum tw_err code);
+const char *err_name(enum tw_err outcome);
 
 /*
  * One sentence about what went wrong and where, for the operator who must act.
@@ -48,12 +49,12 @@ struct err {
 };
 
 /*
- * err_fail: put a sentence into err (which may be NULL) and return code, so
+ * err_fail: put a sentence into err (which may be NULL) and return outcome, so
  * that a failure is one line: return err_fail(err, TW_INVALID, "...", ...).
  * A text that does not fit ends in "...".
  */
-enum tw_err err_fail(struct err *err, enum tw_err code, const char *format, ...)
-    TW_PRINTF(3, 4);
+enum tw_err err_fail(struct err *err, enum tw_err outcome, const char *format,
+    ...) TW_PRINTF(3, 4);
 
 /* err_put: put a sentence into err as err_fail() does, with the arguments as a
  * va_list. */

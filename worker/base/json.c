@@ -199,10 +199,10 @@ static void skip_plain(struct scan *scan, bool *ret_ascii)
 static enum tw_err scan_string(struct scan *scan, struct string *ret)
 {
     const char *from = scan->at++;
-    enum tw_err code = TW_OK;
+    enum tw_err outcome = TW_OK;
 
     *ret = (struct string){0};
-    while (code == TW_OK) {
+    while (outcome == TW_OK) {
         const char *run = scan->at;
         bool ascii;
 
@@ -212,12 +212,12 @@ static enum tw_err scan_string(struct scan *scan, struct string *ret)
         if (accept(scan, '"'))
             break;
         if (scan->at < scan->end && *scan->at == '\\')
-            code = scan_escape(scan, ret);
+            outcome = scan_escape(scan, ret);
         else
-            code = refuse(scan, "a control character in a string");
+            outcome = refuse(scan, "a control character in a string");
     }
     ret->raw = (struct slice){from, (size_t)(scan->at - from)};
-    return code;
+    return outcome;
 }
 
 static void skip_digits(struct scan *scan)
@@ -295,20 +295,20 @@ static enum tw_err scan_scalar(struct scan *scan, struct json_member *ret)
 {
     const char *from = scan->at;
     struct string string = {0};
-    enum tw_err code;
+    enum tw_err outcome;
 
     if (*from == '"') {
         ret->type = JSON_STRING;
-        code = scan_string(scan, &string);
+        outcome = scan_string(scan, &string);
     } else if (*from == '-' || (*from >= '0' && *from <= '9')) {
         ret->type = JSON_NUMBER;
-        code = scan_number(scan);
+        outcome = scan_number(scan);
     } else {
-        code = scan_word(scan, &ret->type);
+        outcome = scan_word(scan, &ret->type);
     }
     ret->escaped = string.escaped;
     ret->raw = (struct slice){from, (size_t)(scan->at - from)};
-    return code;
+    return outcome;
 }
 
 /* ---- decoding ---- */
@@ -442,15 +442,15 @@ static struct slice text_of(struct slice raw, bool escaped, struct arena *arena)
 static enum tw_err scan_name(struct scan *scan, struct json_member *ret)
 {
     struct string string;
-    enum tw_err code;
+    enum tw_err outcome;
 
     skip_blanks(scan);
     if (scan->at == scan->end || *scan->at != '"')
         return refuse(scan, "a name in double quotes is needed here");
     ret->name_at = scan->at;
-    code = scan_string(scan, &string);
-    if (code != TW_OK)
-        return code;
+    outcome = scan_string(scan, &string);
+    if (outcome != TW_OK)
+        return outcome;
     if (string.has_nul)
         return refuse_at(scan, ret->name_at, "a name with a NUL");
     if (!accept_after_blanks(scan, ':'))
@@ -608,19 +608,19 @@ static enum tw_err scan_member(struct scan *scan,
 {
     struct json_member *member;
     size_t place;
-    enum tw_err code;
+    enum tw_err outcome;
 
     make_room(members);
     member = &members->list[members->count];
-    code = scan_name(scan, member);
-    if (code == TW_OK)
-        code = begin_value(scan);
-    if (code == TW_OK && (*scan->at == '{' || *scan->at == '['))
-        code = refuse(scan, "nested too deeply");
-    if (code == TW_OK)
-        code = scan_scalar(scan, member);
-    if (code != TW_OK)
-        return code;
+    outcome = scan_name(scan, member);
+    if (outcome == TW_OK)
+        outcome = begin_value(scan);
+    if (outcome == TW_OK && (*scan->at == '{' || *scan->at == '['))
+        outcome = refuse(scan, "nested too deeply");
+    if (outcome == TW_OK)
+        outcome = scan_scalar(scan, member);
+    if (outcome != TW_OK)
+        return outcome;
     place = place_of_last(annotations, members);
     members->list[place] = *member;
     members->count += place == members->count;
@@ -631,20 +631,20 @@ static enum tw_err scan_members(
     struct scan *scan, const char *annotation, struct json_members *members)
 {
     struct annotations annotations = {.prefix = slice_of(annotation)};
-    enum tw_err code = begin_value(scan);
+    enum tw_err outcome = begin_value(scan);
 
-    if (code != TW_OK)
-        return code;
+    if (outcome != TW_OK)
+        return outcome;
     if (!accept(scan, '{'))
         return refuse(scan, "no object is here");
     if (accept_after_blanks(scan, '}'))
         return TW_OK;
     do
-        code = scan_member(scan, &annotations, members);
-    while (code == TW_OK && accept_after_blanks(scan, ','));
-    if (code == TW_OK && !accept_after_blanks(scan, '}'))
-        code = refuse(scan, "a comma or } is needed here");
-    return code;
+        outcome = scan_member(scan, &annotations, members);
+    while (outcome == TW_OK && accept_after_blanks(scan, ','));
+    if (outcome == TW_OK && !accept_after_blanks(scan, '}'))
+        outcome = refuse(scan, "a comma or } is needed here");
+    return outcome;
 }
 
 static struct names names_of(const struct json_members *members)
@@ -703,19 +703,19 @@ enum tw_err json_flat_object(struct slice text, const char *annotation,
     /* 1 more, because the object itself counts as a value. */
     struct scan scan = scan_of(text, 1 + JSON_MAX_MEMBERS, arena, err);
     struct names names;
-    enum tw_err code;
+    enum tw_err outcome;
 
     members->count = 0;
-    code = scan_members(&scan, annotation, members);
-    if (code == TW_OK) {
+    outcome = scan_members(&scan, annotation, members);
+    if (outcome == TW_OK) {
         names = names_of(members);
-        code = check_names(&scan, &names, sort_members(members));
+        outcome = check_names(&scan, &names, sort_members(members));
     }
-    if (code == TW_OK)
+    if (outcome == TW_OK)
         *ret_end = (size_t)(scan.at - scan.start);
     else
         members->count = 0;
-    return code;
+    return outcome;
 }
 
 /* Find name by binary search. Returns its index, or names->count if it is not
@@ -828,15 +828,15 @@ static enum tw_err check_children(const struct tree *tree, size_t from)
     const struct names names = {&tree->stack[from].member, sizeof(*tree->stack),
         tree->stack_count - from};
     uint32_t *sorted = NULL;
-    enum tw_err code;
+    enum tw_err outcome;
 
     if (names.count > FEW_NAMES) {
         sorted = mem_array(2 * names.count, sizeof(*sorted));
         sort_names(&names, sorted);
     }
-    code = check_names(&tree->scan, &names, sorted);
+    outcome = check_names(&tree->scan, &names, sorted);
     mem_free(sorted);
-    return code;
+    return outcome;
 }
 
 static enum tw_err read_value(struct tree *tree, struct json *value);
@@ -851,12 +851,12 @@ static enum tw_err read_children(struct tree *tree, bool object)
         return TW_OK;
     do {
         struct json child = {0};
-        enum tw_err code = object ? scan_name(scan, &child.member) : TW_OK;
+        enum tw_err outcome = object ? scan_name(scan, &child.member) : TW_OK;
 
-        if (code == TW_OK)
-            code = read_value(tree, &child);
-        if (code != TW_OK)
-            return code;
+        if (outcome == TW_OK)
+            outcome = read_value(tree, &child);
+        if (outcome != TW_OK)
+            return outcome;
         push(tree, &child);
     } while (accept_after_blanks(scan, ','));
     if (!accept_after_blanks(scan, close))
@@ -871,17 +871,17 @@ static enum tw_err read_container(struct tree *tree, struct json *value)
     const char *from = tree->scan.at;
     bool object = *from == '{';
     size_t first = tree->stack_count;
-    enum tw_err code;
+    enum tw_err outcome;
 
     if (tree->depth_left == 0)
         return refuse(&tree->scan, "nested too deeply");
     tree->depth_left--;
     tree->scan.at++;
-    code = read_children(tree, object);
-    if (code == TW_OK && object && tree->stack_count > first)
-        code = check_children(tree, first);
-    if (code != TW_OK)
-        return code;
+    outcome = read_children(tree, object);
+    if (outcome == TW_OK && object && tree->stack_count > first)
+        outcome = check_children(tree, first);
+    if (outcome != TW_OK)
+        return outcome;
     tree->depth_left++;
     adopt(tree, value, first);
     value->member.type = object ? JSON_OBJECT : JSON_ARRAY;
@@ -891,24 +891,24 @@ static enum tw_err read_container(struct tree *tree, struct json *value)
 
 static enum tw_err read_value(struct tree *tree, struct json *value)
 {
-    enum tw_err code = begin_value(&tree->scan);
+    enum tw_err outcome = begin_value(&tree->scan);
 
-    if (code != TW_OK)
-        return code;
+    if (outcome != TW_OK)
+        return outcome;
     if (*tree->scan.at == '{' || *tree->scan.at == '[')
         return read_container(tree, value);
-    code = scan_scalar(&tree->scan, &value->member);
-    if (code == TW_OK && value->member.type == JSON_STRING)
+    outcome = scan_scalar(&tree->scan, &value->member);
+    if (outcome == TW_OK && value->member.type == JSON_STRING)
         value->text = json_member_text(&value->member, tree->scan.arena);
-    return code;
+    return outcome;
 }
 
 static enum tw_err read_text(struct tree *tree, struct json *root)
 {
-    enum tw_err code = read_value(tree, root);
+    enum tw_err outcome = read_value(tree, root);
 
-    if (code != TW_OK)
-        return code;
+    if (outcome != TW_OK)
+        return outcome;
     skip_blanks(&tree->scan);
     return tree->scan.at == tree->scan.end
                ? TW_OK
@@ -923,17 +923,17 @@ enum tw_err json_parse(
         .scan = scan_of(text, JSON_MAX_VALUES, &document->arena, err),
         .depth_left = max_depth,
     };
-    enum tw_err code;
+    enum tw_err outcome;
 
     assert(max_depth <= JSON_DEPTH_LIMIT);
     arena_init(&document->arena);
-    code = read_text(&tree, &document->root);
+    outcome = read_text(&tree, &document->root);
     mem_free(tree.stack);
-    if (code == TW_OK)
+    if (outcome == TW_OK)
         *ret = &document->root;
     else
         json_free(&document->root);
-    return code;
+    return outcome;
 }
 
 void json_free(struct json *json)

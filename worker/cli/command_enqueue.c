@@ -197,13 +197,13 @@ static int enqueue(struct session *session, struct store *store,
     char id[QUEUE_ID_MAX + 1];
     struct err err;
     bool later = accepts_later(session, store, what);
-    enum tw_err code = control_enqueue(store, what, id, &err);
+    enum tw_err outcome = control_enqueue(store, what, id, &err);
 
-    if (code == TW_CONFLICT && what->id.len > 0)
+    if (outcome == TW_CONFLICT && what->id.len > 0)
         return look_at_known(session, store, what, &err);
-    if (code != TW_OK) {
-        store_explain(store, code, &err);
-        return print_failed(code, &err);
+    if (outcome != TW_OK) {
+        store_explain(store, outcome, &err);
+        return print_failed(outcome, &err);
     }
     printf("%s\n", id);
     if (later)

@@ -558,13 +558,14 @@ static int act_on_one(struct poison *poison, const char *id)
     struct runs runs = {.list = NULL};
     const struct ledger_run *run;
     struct err err;
-    enum tw_err code = runs_find(&reader, poison->query.job, id, &runs, &err);
+    enum tw_err outcome =
+        runs_find(&reader, poison->query.job, id, &runs, &err);
     int exit_code;
 
-    if (code == TW_OK)
-        code = runs_pick(&runs, is_poisoned, &run, &err);
-    exit_code = code == TW_OK ? act_on_found(poison, run, id)
-                              : print_failed(code, &err);
+    if (outcome == TW_OK)
+        outcome = runs_pick(&runs, is_poisoned, &run, &err);
+    exit_code = outcome == TW_OK ? act_on_found(poison, run, id)
+                                 : print_failed(outcome, &err);
     runs_done(&runs);
     return exit_code;
 }

@@ -237,9 +237,9 @@ static int end_as(struct single *single, const struct request *request,
 }
 
 static int end_refused(
-    struct session *session, enum tw_err code, struct err *err)
+    struct session *session, enum tw_err outcome, struct err *err)
 {
-    switch (code) {
+    switch (outcome) {
     case TW_CONFLICT:
         return print_usage("%s", err->text);
     case TW_INVALID:
@@ -247,8 +247,8 @@ static int end_refused(
         return EXIT_CONFIG_78;
     default:
         store_explain(
-            session->load->open[session->load->setup.store], code, err);
-        return print_failed(code, err);
+            session->load->open[session->load->setup.store], outcome, err);
+        return print_failed(outcome, err);
     }
 }
 
@@ -268,16 +268,16 @@ static int perform(struct session *session, const struct request *request)
     struct signals *signals = signals_start(on_signal, single);
     struct progress *progress = progress_start("run", "done", look, single);
     struct err err;
-    enum tw_err code;
+    enum tw_err outcome;
     int exit_code;
 
     printf("%.*s\n", SLICE_ARG(request->id));
     fflush(stdout);
-    code = single_run(single, &result, &err);
+    outcome = single_run(single, &result, &err);
     progress_end(progress);
     signals_stop(signals);
-    exit_code = code == TW_OK ? end_as(single, request, &result)
-                              : end_refused(session, code, &err);
+    exit_code = outcome == TW_OK ? end_as(single, request, &result)
+                                 : end_refused(session, outcome, &err);
     single_free(single);
     lock_file_close(options.lock_file);
     return exit_code;

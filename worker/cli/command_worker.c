@@ -44,12 +44,12 @@ struct service {
 static enum tw_err open_all(
     struct load *load, size_t *ret_store, struct err *err)
 {
-    enum tw_err code = load_store(load, load->setup.store, true, err);
+    enum tw_err outcome = load_store(load, load->setup.store, true, err);
 
     *ret_store = load->setup.store;
-    for (size_t i = 0; i < load->jobs.count && code == TW_OK; i++)
-        code = load_job_stores(load, &load->jobs.list[i], ret_store, err);
-    return code;
+    for (size_t i = 0; i < load->jobs.count && outcome == TW_OK; i++)
+        outcome = load_job_stores(load, &load->jobs.list[i], ret_store, err);
+    return outcome;
 }
 
 static void set_log_level(
@@ -223,16 +223,16 @@ static int open_stores(struct service *service, bool *ret_stopped)
 {
     int64_t wait_ms = REOPEN_MIN_MS;
     struct session *session = &service->session;
-    enum tw_err code;
+    enum tw_err outcome;
     struct err err;
     size_t store;
 
     for (;;) {
-        code = open_all(session->load, &store, &err);
-        if (code == TW_OK)
+        outcome = open_all(session->load, &store, &err);
+        if (outcome == TW_OK)
             return EXIT_DONE;
-        if (code != TW_FULL)
-            return session_open_failed(session, store, code, &err);
+        if (outcome != TW_FULL)
+            return session_open_failed(session, store, outcome, &err);
         log_error("worker", "%s; trying again in %" PRId64 " s", err.text,
             wait_ms / 1000);
         notify_status(service->notify, "waiting: %s", err.text);
@@ -297,14 +297,14 @@ static int end_of_drain(const struct consumer_result *result)
 }
 
 static int end_of_service(
-    const struct definition *definition, enum tw_err code, struct err *err)
+    const struct definition *definition, enum tw_err outcome, struct err *err)
 {
-    if (code == TW_INVALID) {
+    if (outcome == TW_INVALID) {
         say("%s", err->text);
         return EXIT_CONFIG_78;
     }
-    store_explain(definition_store(definition), code, err);
-    return print_failed(code, err);
+    store_explain(definition_store(definition), outcome, err);
+    return print_failed(outcome, err);
 }
 
 /* ---- what it serves on `listen` ---- */
@@ -319,29 +319,29 @@ static int start_monitor(struct service *service,
         .consumer = consumer,
         .activity = activity,
         .watchdog_ms = 2 * notify_watchdog_ms(service->notify)};
-    enum tw_err code;
+    enum tw_err outcome;
     struct err err;
 
     if (!definition->setup->listen)
         return EXIT_DONE;
-    code = monitor_start(&options, &service->monitor, &err);
-    if (code == TW_OK)
+    outcome = monitor_start(&options, &service->monitor, &err);
+    if (outcome == TW_OK)
         return EXIT_DONE;
     say("%s", err.text);
-    return code == TW_INVALID ? EXIT_CONFIG_78 : EXIT_UNREACHABLE;
+    return outcome == TW_INVALID ? EXIT_CONFIG_78 : EXIT_UNREACHABLE;
 }
 
 static int run_consumer(struct service *service, struct consumer *consumer,
     const struct definition *definition, bool drain)
 {
     struct consumer_result result = {.succeeded = 0};
-    enum tw_err code;
+    enum tw_err outcome;
     struct err err;
 
     show_consumer(service, consumer);
-    code = consumer_run(consumer, &result, &err);
-    if (code != TW_OK)
-        return end_of_service(definition, code, &err);
+    outcome = consumer_run(consumer, &result, &err);
+    if (outcome != TW_OK)
+        return end_of_service(definition, outcome, &err);
     return drain && !result.stopped ? end_of_drain(&result) : EXIT_DONE;
 }
 

@@ -118,16 +118,16 @@ static int estimate(struct session *session, const struct job *job,
     struct progress *progress =
         progress_start(run_log(run)->object, "counted", look, run);
     struct err err;
-    enum tw_err code;
+    enum tw_err outcome;
 
     session_read_only(session);
-    code = job->kind->estimate(job, &session->load->stores, run, ret, &err);
-    if (code != TW_OK)
-        session_name_store(session, code, &err);
+    outcome = job->kind->estimate(job, &session->load->stores, run, ret, &err);
+    if (outcome != TW_OK)
+        session_name_store(session, outcome, &err);
     progress_end(progress);
     if (atomic_load(&session->stopped))
         return session_stopped();
-    return code == TW_OK ? EXIT_DONE : print_failed(code, &err);
+    return outcome == TW_OK ? EXIT_DONE : print_failed(outcome, &err);
 }
 
 /* ---- a job that `finish` has closed ---- */

@@ -98,13 +98,13 @@ static enum tw_err read_all(
 static enum tw_err read_file(const char *path, struct buf *to, struct err *err)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    enum tw_err code;
+    enum tw_err outcome;
 
     if (fd < 0)
         return cannot_read(path, err);
-    code = read_all(path, fd, to, err);
+    outcome = read_all(path, fd, to, err);
     close(fd);
-    return code;
+    return outcome;
 }
 
 /*
@@ -356,12 +356,12 @@ enum tw_err load_read(const char *path, enum load_use use, struct load **ret,
     const struct yaml_node *tree;
     struct slice all;
     struct buf text;
-    enum tw_err code;
+    enum tw_err outcome;
 
     mem_wipe_moved(true);
     buf_init(&text, FILE_MAX_BYTES);
-    code = read_file(path, &text, err);
-    if (code != TW_OK)
+    outcome = read_file(path, &text, err);
+    if (outcome != TW_OK)
         goto done;
     load->file = arena_copy(&load->arena, slice_of(path)).at;
     set_folder(load, base_folder(path, &load->arena));
@@ -372,15 +372,15 @@ enum tw_err load_read(const char *path, enum load_use use, struct load **ret,
         want_used(load, use, problems);
     }
     if (problems->errors > errors)
-        code =
+        outcome =
             err_fail(err, TW_INVALID, "the configuration %s is invalid", path);
     else
         *ret = load;
 done:
     wipe_text(&text);
-    if (code != TW_OK)
+    if (outcome != TW_OK)
         load_free(load);
-    return code;
+    return outcome;
 }
 
 struct load *load_environment(const char *connection_string)
@@ -426,7 +426,7 @@ struct each_store {
     void (*call)(struct each_store *each, size_t store);
     bool *seen;
     struct problems *problems; /* list to which call() adds problems */
-    enum tw_err code; /* outcome of the first store that could not be opened */
+    enum tw_err outcome; /* that of the first store that could not be opened */
     size_t failed;
     struct err *err;
 };
@@ -530,21 +530,21 @@ static enum tw_err open_at(struct load *load, size_t store, bool may_create,
 {
     const struct store_config *config = load->configs[store];
     struct store *opened = NULL;
-    enum tw_err code;
+    enum tw_err outcome;
 
     if (!may_create && load_is_new(load, store))
         return err_fail(err, TW_NOT_FOUND,
             "store %s: file %s does not exist yet: nothing has been stored",
             config->name, config->path.at);
-    code = load->only_reads ? store_open_to_read(config, &opened, err)
-                            : store_open(config, &opened, err);
-    if (code == TW_OK)
-        code = refuse_copy(load, store, opened, err);
-    if (code == TW_OK)
+    outcome = load->only_reads ? store_open_to_read(config, &opened, err)
+                               : store_open(config, &opened, err);
+    if (outcome == TW_OK)
+        outcome = refuse_copy(load, store, opened, err);
+    if (outcome == TW_OK)
         *ret = opened;
     else
         store_close(opened);
-    return code;
+    return outcome;
 }
 
 enum tw_err load_store(
@@ -561,7 +561,7 @@ static enum tw_err open_later(
     void *owner, size_t index, struct store **ret, struct err *err)
 {
     struct load *load = owner;
-    enum tw_err code = TW_OK;
+    enum tw_err outcome = TW_OK;
 
     if (load->open[index]) {
         *ret = load->open[index];
@@ -569,17 +569,17 @@ static enum tw_err open_later(
     }
     platform_lock(&load->mutex);
     if (!load->later[index])
-        code = open_at(load, index, false, &load->later[index], err);
+        outcome = open_at(load, index, false, &load->later[index], err);
     *ret = load->later[index];
     platform_unlock(&load->mutex);
-    return code;
+    return outcome;
 }
 
 static void open_one(struct each_store *each, size_t store)
 {
-    if (each->code != TW_OK)
+    if (each->outcome != TW_OK)
         return;
-    each->code = load_store(each->load, store, true, each->err);
+    each->outcome = load_store(each->load, store, true, each->err);
     each->failed = store;
 }
 
@@ -591,7 +591,7 @@ enum tw_err load_job_stores(struct load *load, const struct job *job,
 
     for_each_store(&each);
     *ret_store = each.failed;
-    return each.code;
+    return each.outcome;
 }
 
 static void release(struct definition *definition)

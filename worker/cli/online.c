@@ -69,13 +69,13 @@ static enum tw_err list_tables(void *context, struct exchange *exchange)
     struct probe *probe = context;
     const struct continuation begin = {.more = false};
     struct page page;
-    enum tw_err code;
+    enum tw_err outcome;
 
     page_init(&page);
-    code = store_list_tables(probe->online->store, exchange, begin, &page);
+    outcome = store_list_tables(probe->online->store, exchange, begin, &page);
     note_clock(probe->online, exchange);
     page_done(&page);
-    return code;
+    return outcome;
 }
 
 static enum tw_err read_table(void *context, struct exchange *exchange)
@@ -85,13 +85,13 @@ static enum tw_err read_table(void *context, struct exchange *exchange)
     const struct scan_request request = {
         .table = probe->name, .select = keys, .select_count = 1, .top = 1};
     struct page page;
-    enum tw_err code;
+    enum tw_err outcome;
 
     page_init(&page);
-    code = store_scan(probe->online->store, exchange, &request, &page);
+    outcome = store_scan(probe->online->store, exchange, &request, &page);
     note_clock(probe->online, exchange);
     page_done(&page);
-    return code;
+    return outcome;
 }
 
 static enum tw_err change_table(void *context, struct exchange *exchange)
@@ -106,21 +106,21 @@ static enum tw_err change_table(void *context, struct exchange *exchange)
     const struct batch batch = {
         .table = probe->name, .operations = &operation, .count = 1};
     struct batch_result *result = mem_alloc(sizeof(*result));
-    enum tw_err code =
+    enum tw_err outcome =
         store_batch(probe->online->store, exchange, &batch, result);
 
     mem_free(result);
-    return code;
+    return outcome;
 }
 
 static enum tw_err count_queue(void *context, struct exchange *exchange)
 {
     struct probe *probe = context;
-    enum tw_err code = store_queue_count(
+    enum tw_err outcome = store_queue_count(
         probe->online->store, exchange, probe->name, &probe->count);
 
     note_clock(probe->online, exchange);
-    return code;
+    return outcome;
 }
 
 static enum tw_err delete_message(void *context, struct exchange *exchange)
@@ -148,10 +148,10 @@ static void report(
         says);
 }
 
-static void report_failed(struct online *online, enum tw_err code,
+static void report_failed(struct online *online, enum tw_err outcome,
     const char *right, const struct probe *probe, const struct err *err)
 {
-    if (code == TW_FORBIDDEN)
+    if (outcome == TW_FORBIDDEN)
         say("the permission to %s %s is missing: %s", right,
             probe->name[0] ? probe->name : "tables", err->text);
     else
@@ -170,12 +170,12 @@ static void try_change(struct online *online, struct probe *probe,
     enum operation_type type, const char *right)
 {
     struct err err;
-    enum tw_err code;
+    enum tw_err outcome;
 
     probe->type = type;
-    code = ask(online, change_table, probe, &err);
-    if (code != TW_OK && code != TW_NOT_FOUND && code != TW_CONFLICT)
-        report_failed(online, code, right, probe, &err);
+    outcome = ask(online, change_table, probe, &err);
+    if (outcome != TW_OK && outcome != TW_NOT_FOUND && outcome != TW_CONFLICT)
+        report_failed(online, outcome, right, probe, &err);
 }
 
 static void report_missing(struct online *online, const struct named *named)
@@ -194,15 +194,15 @@ static void check_table(struct online *online, const struct named *named)
     const char *table = named->table;
     struct probe probe = {.online = online, .name = table};
     struct err err;
-    enum tw_err code = ask(online, read_table, &probe, &err);
+    enum tw_err outcome = ask(online, read_table, &probe, &err);
 
     text_random_uuid(probe.key);
-    if (code == TW_NOT_FOUND) {
+    if (outcome == TW_NOT_FOUND) {
         report_missing(online, named);
         return;
     }
-    if (code != TW_OK) {
-        report_failed(online, code, "read", &probe, &err);
+    if (outcome != TW_OK) {
+        report_failed(online, outcome, "read", &probe, &err);
         return;
     }
     report(online, "table", table, "exists");
@@ -217,16 +217,16 @@ static void check_queue(struct online *online, const char *queue)
     struct probe probe = {.online = online, .name = queue};
     char says[80];
     struct err err;
-    enum tw_err code = ask(online, count_queue, &probe, &err);
+    enum tw_err outcome = ask(online, count_queue, &probe, &err);
 
     text_random_uuid(probe.key);
-    if (code == TW_NOT_FOUND) {
+    if (outcome == TW_NOT_FOUND) {
         report(
             online, "queue", queue, "does not exist yet: a worker creates it");
         return;
     }
-    if (code != TW_OK) {
-        report_failed(online, code, "read", &probe, &err);
+    if (outcome != TW_OK) {
+        report_failed(online, outcome, "read", &probe, &err);
         return;
     }
     snprintf(says, sizeof(says), "has %" PRId64 " message%s", probe.count,
@@ -234,9 +234,9 @@ static void check_queue(struct online *online, const char *queue)
     report(online, "queue", queue, says);
     if (online->store->read_only)
         return;
-    code = ask(online, delete_message, &probe, &err);
-    if (code == TW_FORBIDDEN)
-        report_failed(online, code, "process messages of", &probe, &err);
+    outcome = ask(online, delete_message, &probe, &err);
+    if (outcome == TW_FORBIDDEN)
+        report_failed(online, outcome, "process messages of", &probe, &err);
 }
 
 /* ---- everything in the configuration ---- */
@@ -319,29 +319,30 @@ static bool reach(
     struct load *load = online->session->load;
     struct probe probe = {.online = online, .name = ""};
     struct err err;
-    enum tw_err code = load_store(load, store, false, &err);
+    enum tw_err outcome = load_store(load, store, false, &err);
 
     online->name = load->stores.names[store];
     online->store = NULL;
 
-    if (code == TW_NOT_FOUND) {
+    if (outcome == TW_NOT_FOUND) {
         report_no_file(online, store, tables, &err);
         return false;
     }
-    if (code != TW_OK) {
-        fails(online, session_open_failed(online->session, store, code, &err));
+    if (outcome != TW_OK) {
+        fails(
+            online, session_open_failed(online->session, store, outcome, &err));
         return false;
     }
     online->store = load->open[store];
     online->has_clock = false;
     if (online->store->capabilities.acts_as)
         report(online, "acts as", "", online->store->capabilities.acts_as);
-    code = ask(online, list_tables, &probe, &err);
-    if (code == TW_OK)
+    outcome = ask(online, list_tables, &probe, &err);
+    if (outcome == TW_OK)
         report(
             online, load->open[store]->capabilities.kind, "", "is reachable");
     else
-        report_failed(online, code, "list", &probe, &err);
+        report_failed(online, outcome, "list", &probe, &err);
     check_clock(online);
     if (online->store->read_only) {
         say("store %s: its file cannot be written: a worker cannot use the "
@@ -349,7 +350,7 @@ static bool reach(
             online->name);
         fails(online, EXIT_UNREACHABLE);
     }
-    return code == TW_OK || code == TW_FORBIDDEN;
+    return outcome == TW_OK || outcome == TW_FORBIDDEN;
 }
 
 /* Is the store at index `store`, which must be open, the ledger's store,

@@ -94,9 +94,9 @@ void print_problems(const struct problems *problems)
     }
 }
 
-int print_exit(enum tw_err code)
+int print_exit(enum tw_err outcome)
 {
-    switch (code) {
+    switch (outcome) {
     case TW_OK:
         return EXIT_DONE;
     case TW_BUSY:
@@ -117,10 +117,10 @@ int print_exit(enum tw_err code)
     return EXIT_FAILED;
 }
 
-int print_failed(enum tw_err code, const struct err *err)
+int print_failed(enum tw_err outcome, const struct err *err)
 {
     say("%s", err->text);
-    return print_exit(code);
+    return print_exit(outcome);
 }
 
 int log_no_store(void)

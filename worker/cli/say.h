@@ -31,8 +31,8 @@ int print_usage(const char *format, ...) TW_PRINTF(1, 2);
  * NULL); returns EXIT_USAGE_64. */
 int print_unknown(const char *kind, const char *word, const char *near);
 
-/* print_failed: print the text of err; returns print_exit(code). */
-int print_failed(enum tw_err code, const struct err *err);
+/* print_failed: print the text of err; returns print_exit(outcome). */
+int print_failed(enum tw_err outcome, const struct err *err);
 
 /* print_problems: print the problems of a configuration, one a line; with
  * --log-format json as JSON lines. */
@@ -42,7 +42,7 @@ void print_problems(const struct problems *problems);
  * store cannot be reached or refuses the request, 75 if the command was
  * stopped (also if no response came because the process must end) or the disk
  * is full, and 1 for all others. */
-int print_exit(enum tw_err code);
+int print_exit(enum tw_err outcome);
 
 /* log_no_store: print that no store is set for queues and ledger; returns
  * EXIT_CONFIG_78. */

@@ -38,10 +38,10 @@ static int read_file(
                         : need == SESSION_WORKER ? LOAD_WORKER
                                                  : LOAD_SOME;
     struct err err;
-    enum tw_err code =
+    enum tw_err outcome =
         load_read(path, use, &session->load, &session->problems, &err);
 
-    if (code == TW_OK)
+    if (outcome == TW_OK)
         return EXIT_DONE;
     if (session->problems.errors > 0)
         print_problems(&session->problems);
@@ -134,11 +134,11 @@ static int refuse_problems(struct session *session)
 }
 
 int session_open_failed(
-    struct session *session, size_t store, enum tw_err code, struct err *err)
+    struct session *session, size_t store, enum tw_err outcome, struct err *err)
 {
     struct problems problem;
 
-    if (code != TW_INVALID) {
+    if (outcome != TW_INVALID) {
         say("%s", err->text);
         return EXIT_UNREACHABLE;
     }
@@ -154,21 +154,21 @@ static int open_store(
     struct session *session, size_t store, bool may_create, struct store **ret)
 {
     struct err err;
-    enum tw_err code;
+    enum tw_err outcome;
     int exit_code;
 
     load_want_store(session->load, store, &session->problems);
     exit_code = refuse_problems(session);
     if (exit_code != EXIT_DONE)
         return exit_code;
-    code = load_store(session->load, store, may_create, &err);
-    if (code == TW_NOT_FOUND) {
+    outcome = load_store(session->load, store, may_create, &err);
+    if (outcome == TW_NOT_FOUND) {
         say("%s", err.text);
         *ret = NULL;
         return EXIT_DONE;
     }
-    if (code != TW_OK)
-        return session_open_failed(session, store, code, &err);
+    if (outcome != TW_OK)
+        return session_open_failed(session, store, outcome, &err);
     *ret = session->load->open[store];
     return EXIT_DONE;
 }
@@ -201,16 +201,17 @@ int session_want_job(struct session *session, const struct job *job)
 {
     size_t failed;
     struct err err;
-    enum tw_err code;
+    enum tw_err outcome;
     int exit_code;
 
     load_want_job(session->load, job, &session->problems);
     exit_code = refuse_problems(session);
     if (exit_code != EXIT_DONE)
         return exit_code;
-    code = load_job_stores(session->load, job, &failed, &err);
-    return code == TW_OK ? EXIT_DONE
-                         : session_open_failed(session, failed, code, &err);
+    outcome = load_job_stores(session->load, job, &failed, &err);
+    return outcome == TW_OK
+               ? EXIT_DONE
+               : session_open_failed(session, failed, outcome, &err);
 }
 
 /* ---- requests ---- */
@@ -287,14 +288,14 @@ void session_read_only(struct session *session)
 }
 
 void session_name_store(
-    const struct session *session, enum tw_err code, struct err *err)
+    const struct session *session, enum tw_err outcome, struct err *err)
 {
     const struct job_stores *stores = &session->load->stores;
-    bool unreached = print_exit(code) == EXIT_UNREACHABLE;
+    bool unreached = print_exit(outcome) == EXIT_UNREACHABLE;
 
     for (size_t i = 0; i < stores->count && unreached; i++)
         if (stores->stores[i] && atomic_load(&stores->stores[i]->failed)) {
-            store_explain(stores->stores[i], code, err);
+            store_explain(stores->stores[i], outcome, err);
             return;
         }
 }
@@ -303,12 +304,12 @@ enum tw_err session_call(struct session *session, struct store *store,
     enum tw_err (*call)(void *context, struct exchange *exchange),
     void *context, bool repeatable, struct err *err)
 {
-    enum tw_err code =
+    enum tw_err outcome =
         call_any(session->client, store, call, context, repeatable, err);
 
-    if (code != TW_OK)
-        store_explain(store, code, err);
-    return code;
+    if (outcome != TW_OK)
+        store_explain(store, outcome, err);
+    return outcome;
 }
 
 struct runs_reader session_reader(

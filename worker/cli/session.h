@@ -87,8 +87,8 @@ int session_want_job(struct session *session, const struct job *job);
 
 /* session_open_failed: print why a store could not be opened; returns 78 for an
  * error in its configuration, else 69. */
-int session_open_failed(
-    struct session *session, size_t store, enum tw_err code, struct err *err);
+int session_open_failed(struct session *session, size_t store,
+    enum tw_err outcome, struct err *err);
 
 /*
  * session_request_pool: create the request pool with the configured number of
@@ -111,11 +111,11 @@ void session_local_run(struct session *session, const char *name,
 void session_read_only(struct session *session);
 
 /* session_name_store: add to err which store failed, because the outcome of a
- * kind does not say this. If code says that a store could not be reached or
+ * kind does not say this. If outcome says that a store could not be reached or
  * refused a request, calls store_explain() for the first open store whose last
  * request failed. */
 void session_name_store(
-    const struct session *session, enum tw_err code, struct err *err);
+    const struct session *session, enum tw_err outcome, struct err *err);
 
 /*
  * session_call: make the request call(context, exchange) through the request

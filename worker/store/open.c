@@ -441,7 +441,7 @@ static enum tw_err connection_string(const struct store_config *config,
     char secret[SECRET_MAX], char composed[CONNECTION_STRING_MAX],
     struct slice *ret, struct err *err)
 {
-    enum tw_err code;
+    enum tw_err outcome;
     struct slice text;
 
     if (config->connection_string.len > 0) {
@@ -456,11 +456,13 @@ static enum tw_err connection_string(const struct store_config *config,
         return TW_OK;
     }
     if (config->key_file.len > 0) {
-        code = read_secret("key_file", config->key_file, secret, &text, err);
-        return code ? code : compose_with_key(config, text, composed, ret, err);
+        outcome = read_secret("key_file", config->key_file, secret, &text, err);
+        return outcome ? outcome
+                       : compose_with_key(config, text, composed, ret, err);
     }
-    code = read_secret("sas_file", config->sas_file, secret, &text, err);
-    return code ? code : compose_with_sas(config, text, composed, ret, err);
+    outcome = read_secret("sas_file", config->sas_file, secret, &text, err);
+    return outcome ? outcome
+                   : compose_with_sas(config, text, composed, ret, err);
 }
 
 static enum tw_err open_with_identity(const struct store_config *config,
@@ -480,39 +482,41 @@ static enum tw_err open_azure(
 {
     char secret[SECRET_MAX], composed[CONNECTION_STRING_MAX];
     struct slice text;
-    enum tw_err code = connection_string(config, secret, composed, &text, err);
+    enum tw_err outcome =
+        connection_string(config, secret, composed, &text, err);
 
-    if (code == TW_OK)
-        code =
+    if (outcome == TW_OK)
+        outcome =
             config->identity == STORE_IDENTITY_NONE
                 ? azure_open(config->name, text, config->allow_http, ret, err)
                 : open_with_identity(config, text, ret, err);
     crypto_wipe(secret, sizeof(secret));
     crypto_wipe(composed, sizeof(composed));
-    return code;
+    return outcome;
 }
 
 static enum tw_err open_store(const struct store_config *config,
     bool only_reads, struct store **ret, struct err *err)
 {
-    enum tw_err code;
+    enum tw_err outcome;
 
     if (config->unset != NULL)
-        code = err_fail(err, TW_INVALID,
+        outcome = err_fail(err, TW_INVALID,
             "the environment variable %s, which its configuration names, is "
             "not set",
             config->unset);
     else if (config->is_azure)
-        code = open_azure(config, ret, err);
+        outcome = open_azure(config, ret, err);
     else if (only_reads)
-        code = embedded_open_to_read(config->name, config->path.at, ret, err);
+        outcome =
+            embedded_open_to_read(config->name, config->path.at, ret, err);
     else
-        code = embedded_open(config->name, config->path.at, ret, err);
-    if (code == TW_OK)
+        outcome = embedded_open(config->name, config->path.at, ret, err);
+    if (outcome == TW_OK)
         (*ret)->meter = meter_named(config->name);
     else
         err_prefix(err, "store %s", config->name);
-    return code;
+    return outcome;
 }
 
 enum tw_err store_open(
@@ -539,7 +543,7 @@ enum tw_err store_check(
 {
     struct slice file = credential_file(config);
     struct store *store;
-    enum tw_err code;
+    enum tw_err outcome;
 
     *ret_unread = NULL;
     if (!config->is_azure || config->identity != STORE_IDENTITY_NONE)
@@ -548,8 +552,8 @@ enum tw_err store_check(
         *ret_unread = file.at;
         return TW_OK;
     }
-    code = open_store(config, true, &store, err);
-    if (code == TW_OK)
+    outcome = open_store(config, true, &store, err);
+    if (outcome == TW_OK)
         store_close(store);
-    return code;
+    return outcome;
 }

@@ -892,13 +892,14 @@ struct watch *store_watch(
                              : NULL;
 }
 
-void store_explain(const struct store *store, enum tw_err code, struct err *err)
+void store_explain(
+    const struct store *store, enum tw_err outcome, struct err *err)
 {
     bool unreached =
-        (code == TW_BUSY || code == TW_UNKNOWN) && !stop_is_asked();
+        (outcome == TW_BUSY || outcome == TW_UNKNOWN) && !stop_is_asked();
     struct err why = *err;
 
-    err_fail(err, code, "store %s: %s%s", store->name, why.text,
+    err_fail(err, outcome, "store %s: %s%s", store->name, why.text,
         unreached && strcmp(store->capabilities.kind, "azure") == 0
             ? "; check the address in its configuration, and the network"
             : "");

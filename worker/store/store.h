@@ -446,7 +446,7 @@ struct watch *store_watch(
 /* store_explain: add to the err of an outcome the store's name and, if the
  * store could not be reached, what to check. */
 void store_explain(
-    const struct store *store, enum tw_err code, struct err *err);
+    const struct store *store, enum tw_err outcome, struct err *err);
 
 /* store_close: call when no other call is in flight. Does nothing if given
  * NULL. */

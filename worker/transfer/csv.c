@@ -369,7 +369,7 @@ enum tw_err csv_entity(const struct csv_header *header,
     struct entity *ret, struct err *err)
 {
     struct entity entity = {.etag = slice_of("")};
-    enum tw_err code = TW_OK;
+    enum tw_err outcome = TW_OK;
 
     if (count != header->count)
         return err_fail(err, TW_INVALID,
@@ -377,13 +377,13 @@ enum tw_err csv_entity(const struct csv_header *header,
             count == 1 ? "" : "s", header->count);
     entity.properties =
         arena_alloc(arena, (count + 1) * sizeof(*entity.properties));
-    for (size_t i = 0; i < count && code == TW_OK; i++)
-        code = read_cell(header, i, fields, arena, &entity, err);
-    if (code == TW_OK)
-        code = entity_check(&entity, err);
-    if (code == TW_OK)
+    for (size_t i = 0; i < count && outcome == TW_OK; i++)
+        outcome = read_cell(header, i, fields, arena, &entity, err);
+    if (outcome == TW_OK)
+        outcome = entity_check(&entity, err);
+    if (outcome == TW_OK)
         *ret = entity;
-    return code;
+    return outcome;
 }
 
 /* ---- writing ---- */

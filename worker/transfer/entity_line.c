@@ -54,7 +54,7 @@ static bool begins_list(struct slice line)
  * stops at a nested value without naming the property, so the line is parsed
  * again to find the name. */
 static enum tw_err explain_nested(
-    struct slice line, enum tw_err code, struct err *err)
+    struct slice line, enum tw_err outcome, struct err *err)
 {
     struct json *json;
 
@@ -62,15 +62,16 @@ static enum tw_err explain_nested(
         return err_fail(err, TW_INVALID,
             "a list is not an entity: each line must be one JSON object");
     if (json_parse(line, JSON_DEPTH_LIMIT, &json, NULL) != TW_OK)
-        return code;
+        return outcome;
     for (size_t i = 0; json_type(json) == JSON_OBJECT && i < json_count(json);
          i++)
         if (is_nested(json_value(json, i))) {
-            code = refuse_nested(json_name(json, i), json_value(json, i), err);
+            outcome =
+                refuse_nested(json_name(json, i), json_value(json, i), err);
             break;
         }
     json_free(json);
-    return code;
+    return outcome;
 }
 
 static enum tw_err parse(
@@ -78,18 +79,18 @@ static enum tw_err parse(
 {
     struct entity entity;
     size_t end;
-    enum tw_err code = entity_parse_exact(line, arena, &entity, &end, err);
+    enum tw_err outcome = entity_parse_exact(line, arena, &entity, &end, err);
 
-    if (code != TW_OK)
-        return explain_nested(line, code, err);
+    if (outcome != TW_OK)
+        return explain_nested(line, outcome, err);
     if (!is_blank((struct slice){line.at + end, line.len - end}))
         return err_fail(err, TW_INVALID,
             "text after the entity: each line must be one JSON object");
     entity.etag = slice_of("");
-    code = entity_check(&entity, err);
-    if (code == TW_OK)
+    outcome = entity_check(&entity, err);
+    if (outcome == TW_OK)
         *ret = entity;
-    return code;
+    return outcome;
 }
 
 enum tw_err entity_line(struct slice line, bool first, struct arena *arena,

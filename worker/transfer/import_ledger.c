@@ -90,13 +90,13 @@ static enum tw_err change(void *context, struct exchange *exchange)
         .apply = apply,
         .context = writing};
     struct err err = {""};
-    enum tw_err code = ledger_change(&change,
+    enum tw_err outcome = ledger_change(&change,
         ledger->is.etag.len > 0 ? LEDGER_STORED : LEDGER_ABSENT, &ledger->is,
         &err);
 
     *exchange = change.last;
     exchange->err = err;
-    return code;
+    return outcome;
 }
 
 static enum tw_err write_over(
@@ -104,13 +104,13 @@ static enum tw_err write_over(
 {
     struct writing writing = {
         ledger, owner, ledger_text(&ledger->run, ledger->is.operation)};
-    enum tw_err code = TW_UNKNOWN;
+    enum tw_err outcome = TW_UNKNOWN;
 
     ledger->run.updated_ticks = platform_wall_ticks();
-    for (int i = 0; i < WRITE_TRIES && code == TW_UNKNOWN; i++)
-        code = call_any(ledger->transfer->client, ledger->transfer->store,
+    for (int i = 0; i < WRITE_TRIES && outcome == TW_UNKNOWN; i++)
+        outcome = call_any(ledger->transfer->client, ledger->transfer->store,
             change, &writing, false, err);
-    return code;
+    return outcome;
 }
 
 static enum tw_err write_run(struct import_ledger *ledger, struct err *err)
@@ -181,31 +181,31 @@ struct import_position import_ledger_position(struct slice checkpoint)
 static enum tw_err reopen(struct import_ledger *ledger, struct err *err)
 {
     struct ledger_run *run = &ledger->run;
-    enum tw_err code = TW_OK;
+    enum tw_err outcome = TW_OK;
 
     run->finished_ticks = 0;
     ledger_set_error(run, "");
     if (ledger_state_ended(run->state))
-        code = ledger_move(run, LEDGER_QUEUED, err);
-    if (code == TW_OK && run->state != ledger->is.state)
-        code = write_run(ledger, err);
-    return code;
+        outcome = ledger_move(run, LEDGER_QUEUED, err);
+    if (outcome == TW_OK && run->state != ledger->is.state)
+        outcome = write_run(ledger, err);
+    return outcome;
 }
 
 static enum tw_err continue_run(struct import_ledger *ledger, struct err *err)
 {
     struct ledger_run *run = &ledger->run;
     struct slice was;
-    enum tw_err code;
+    enum tw_err outcome;
 
     if (run->state == LEDGER_CANCELLED)
         return err_fail(
             err, TW_INVALID, "import %.*s was cancelled", SLICE_ARG(run->id));
-    code = reopen(ledger, err);
-    if (code == TW_OK)
-        code = ledger_move(run, LEDGER_RUNNING, err);
-    if (code != TW_OK)
-        return code;
+    outcome = reopen(ledger, err);
+    if (outcome == TW_OK)
+        outcome = ledger_move(run, LEDGER_RUNNING, err);
+    if (outcome != TW_OK)
+        return outcome;
     was = ledger_text(run, run->owner);
     set_owner(ledger);
     return write_over(ledger, was, err);
@@ -216,14 +216,14 @@ static enum tw_err take(struct import_ledger *ledger, const char *id,
     struct err *err)
 {
     struct reading reading = {ledger, slice_of(id), &ledger->run};
-    enum tw_err code;
+    enum tw_err outcome;
 
     ledger_run_init(&ledger->run);
     ledger_run_init(&ledger->is);
     ledger->taken_over = false;
-    code = call_any(ledger->transfer->client, ledger->transfer->store, get,
+    outcome = call_any(ledger->transfer->client, ledger->transfer->store, get,
         &reading, true, err);
-    if (code == TW_OK) {
+    if (outcome == TW_OK) {
         ledger_copy(&ledger->is, &ledger->run);
         *ret = import_ledger_position(ledger->run.checkpoint);
     }
@@ -233,33 +233,33 @@ static enum tw_err take(struct import_ledger *ledger, const char *id,
         .skipped = ledger->run.skipped,
         .rejected = ledger->run.failed,
     };
-    if (code == TW_NOT_FOUND)
-        code = begin(ledger, reading.id, args, err);
-    else if (code == TW_OK && !message_args_same(ledger->run.args, args))
-        code = err_fail(err, TW_CONFLICT,
+    if (outcome == TW_NOT_FOUND)
+        outcome = begin(ledger, reading.id, args, err);
+    else if (outcome == TW_OK && !message_args_same(ledger->run.args, args))
+        outcome = err_fail(err, TW_CONFLICT,
             "id %s belongs to another import, %.*s: use another id", id,
             SLICE_ARG(ledger->run.args));
-    else if (code == TW_OK && ledger->run.state == LEDGER_SUCCEEDED)
+    else if (outcome == TW_OK && ledger->run.state == LEDGER_SUCCEEDED)
         *ret_done = true;
-    else if (code == TW_OK)
-        code = continue_run(ledger, err);
-    return code;
+    else if (outcome == TW_OK)
+        outcome = continue_run(ledger, err);
+    return outcome;
 }
 
 enum tw_err import_ledger_open(struct import_ledger *ledger,
     const struct transfer *transfer, const char *id, struct slice args,
     struct import_position *ret, bool *ret_done, struct err *err)
 {
-    enum tw_err code;
+    enum tw_err outcome;
 
     ledger->transfer = transfer;
-    code = take(ledger, id, args, ret, ret_done, err);
+    outcome = take(ledger, id, args, ret, ret_done, err);
     for (int i = 1; i < TAKE_TRIES && ledger->taken_over; i++) {
         import_ledger_done(ledger);
-        code = take(ledger, id, args, ret, ret_done, err);
+        outcome = take(ledger, id, args, ret, ret_done, err);
     }
-    ledger->stored = code == TW_OK;
-    return code;
+    ledger->stored = outcome == TW_OK;
+    return outcome;
 }
 
 /* ---- progress ---- */
@@ -311,12 +311,12 @@ enum tw_err import_ledger_end(struct import_ledger *ledger,
     const struct import_counts *counts, enum ledger_state state,
     const char *why, struct err *err)
 {
-    enum tw_err code;
+    enum tw_err outcome;
 
     set_counts(ledger, counts);
-    code = ledger_move(&ledger->run, state, err);
-    if (code != TW_OK)
-        return code;
+    outcome = ledger_move(&ledger->run, state, err);
+    if (outcome != TW_OK)
+        return outcome;
     ledger_set_error(&ledger->run, why);
     if (ledger_state_ended(state))
         ledger->run.finished_ticks = platform_wall_ticks();

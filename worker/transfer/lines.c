@@ -114,11 +114,11 @@ static enum tw_err wait_for_more(const struct lines *lines, struct err *err)
 
 static enum tw_err read_more(struct lines *lines, struct err *err)
 {
-    enum tw_err code = wait_for_more(lines, err);
+    enum tw_err outcome = wait_for_more(lines, err);
     ssize_t got;
 
-    if (code != TW_OK)
-        return code;
+    if (outcome != TW_OK)
+        return outcome;
     make_room(lines);
     do
         got = read(

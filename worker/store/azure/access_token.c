@@ -173,7 +173,7 @@ static void note_renewal_failed(
         (long long)(token->expires_ms - now_ms) / 1000);
 }
 
-static void note_failure(struct access_token *token, enum tw_err code,
+static void note_failure(struct access_token *token, enum tw_err outcome,
     const struct err *why, int64_t retry_ms, struct line *ret_line)
 {
     int64_t now_ms = platform_boot_ms();
@@ -183,7 +183,7 @@ static void note_failure(struct access_token *token, enum tw_err code,
         token->failing_ms = now_ms;
         token->logged_ms = 0;
     }
-    token->failed = code;
+    token->failed = outcome;
     token->why = *why;
     token->replacing = 0;
     token->next_ms = now_ms + next_wait(token, retry_ms, valid);
@@ -201,19 +201,19 @@ static void fetch(struct access_token *token)
     int64_t sent_ms = platform_boot_ms(), retry_ms = -1;
     struct err why = {""};
     struct line line = {.text = ""};
-    enum tw_err code;
+    enum tw_err outcome;
 
     token->wanted = false;
     token->fetching = true;
     platform_unlock(&token->mutex);
-    code = source->fetch(
+    outcome = source->fetch(
         source->context, &token->closing, &got, &sent_ms, &retry_ms, &why);
     platform_lock(&token->mutex);
     token->fetching = false;
-    if (code == TW_OK)
+    if (outcome == TW_OK)
         keep(token, &got, sent_ms, &line);
     else if (!atomic_load(&token->closing))
-        note_failure(token, code, &why, retry_ms, &line);
+        note_failure(token, outcome, &why, retry_ms, &line);
     platform_wake_all(&token->changed);
     if (line.text[0] == '\0')
         return;
@@ -331,40 +331,41 @@ static enum tw_err await(struct access_token *token, uint64_t refused,
         begun_ms + (token->failed != TW_OK
                            ? ACCESS_TOKEN_PATIENCE_MS
                            : deadline_timeout_ms(wait->deadline));
-    enum tw_err code = TW_OK;
+    enum tw_err outcome = TW_OK;
 
-    while (code == TW_OK &&
+    while (outcome == TW_OK &&
            (!is_valid(token, now_ms) || token->number == refused)) {
         if (has_failed(token, now_ms))
             return last_failure(token, err);
         token->wanted = !token->fetching;
         platform_wake_all(&token->changed);
         start(token);
-        code = may_wait(wait, begun_ms, until_ms, err);
-        if (code == TW_OK)
-            code = wait_once(token, wait, err);
+        outcome = may_wait(wait, begun_ms, until_ms, err);
+        if (outcome == TW_OK)
+            outcome = wait_once(token, wait, err);
         now_ms = platform_boot_ms();
     }
-    return code == TW_BUSY && token->failed != TW_OK ? last_failure(token, err)
-                                                     : code;
+    return outcome == TW_BUSY && token->failed != TW_OK
+               ? last_failure(token, err)
+               : outcome;
 }
 
 enum tw_err access_token_add(struct access_token *token, uint64_t refused,
     const struct access_token_wait *wait, struct buf *to, uint64_t *ret_number,
     struct err *err)
 {
-    enum tw_err code = TW_OK;
+    enum tw_err outcome = TW_OK;
 
     platform_lock(&token->mutex);
     if (refused != 0)
-        code = ask_to_replace(token, refused);
-    if (code == TW_OK)
-        code = await(token, refused, wait, err);
-    if (code == TW_OK) {
+        outcome = ask_to_replace(token, refused);
+    if (outcome == TW_OK)
+        outcome = await(token, refused, wait, err);
+    if (outcome == TW_OK) {
         buf_reserve(to, strlen(token->current.token));
         buf_add_text(to, token->current.token);
         *ret_number = token->number;
     }
     platform_unlock(&token->mutex);
-    return code;
+    return outcome;
 }

@@ -120,7 +120,7 @@ static enum tw_err read_part(
 static enum tw_err read_parts(
     struct slice text, struct slice parts[PART_COUNT], struct err *err)
 {
-    enum tw_err code = TW_OK;
+    enum tw_err outcome = TW_OK;
 
     if (text.len > CONNECTION_STRING_MAX)
         return err_fail(
@@ -128,18 +128,18 @@ static enum tw_err read_parts(
     if (memchr(text.at, '\0', text.len) != NULL)
         return err_fail(
             err, TW_INVALID, "the connection string has a NUL byte");
-    while (code == TW_OK && text.len > 0) {
+    while (outcome == TW_OK && text.len > 0) {
         const char *end = memchr(text.at, ';', text.len);
         size_t len = end != NULL ? (size_t)(end - text.at) : text.len;
         struct slice part = trim((struct slice){text.at, len});
 
         if (part.len > 0)
-            code = read_part(part, parts, err);
+            outcome = read_part(part, parts, err);
         len += end != NULL;
         text.at += len;
         text.len -= len;
     }
-    return code;
+    return outcome;
 }
 
 static bool account_name_is_sound(struct slice name)
@@ -158,11 +158,11 @@ static enum tw_err read_key(
     struct account *account, struct slice base64, struct err *err)
 {
     struct buf key;
-    enum tw_err code = TW_OK;
+    enum tw_err outcome = TW_OK;
 
     buf_init(&key, 1024);
     if (!crypto_unbase64(&key, base64) || key.overflow || key.len == 0)
-        code = err_fail(err, TW_INVALID,
+        outcome = err_fail(err, TW_INVALID,
             "AccountKey in the connection string is not base64: copy it "
             "again, with the '=' at its end");
     else
@@ -170,7 +170,7 @@ static enum tw_err read_key(
     if (key.at != NULL)
         crypto_wipe(key.at, key.room);
     buf_done(&key);
-    return code;
+    return outcome;
 }
 
 static enum tw_err read_sas(
@@ -243,26 +243,26 @@ static enum tw_err make_endpoint(const struct account *account,
 {
     bool given = parts[part].len > 0;
     char *derived = derive_endpoint(account, parts, service);
-    enum tw_err code = TW_OK;
+    enum tw_err outcome = TW_OK;
 
     if (given)
-        code = endpoint_read(parts[part], part_names[part], http, ret, err);
+        outcome = endpoint_read(parts[part], part_names[part], http, ret, err);
     else if (derived[0] != '\0')
-        code = endpoint_read(slice_of(derived),
+        outcome = endpoint_read(slice_of(derived),
             "the endpoint from AccountName and EndpointSuffix", http, ret, err);
     mem_free(derived);
-    return code;
+    return outcome;
 }
 
 static enum tw_err make_endpoints(struct account *account,
     const struct slice parts[PART_COUNT], enum endpoint_http http,
     struct err *err)
 {
-    enum tw_err code = make_endpoint(
+    enum tw_err outcome = make_endpoint(
         account, parts, PART_TABLE, "table", http, &account->table, err);
 
-    if (code != TW_OK)
-        return code;
+    if (outcome != TW_OK)
+        return outcome;
     if (account->table.origin == NULL)
         return err_fail(err, TW_INVALID,
             "the connection string has neither TableEndpoint nor AccountName");
@@ -302,25 +302,25 @@ static enum tw_err use_development(
 static enum tw_err read_string(
     struct slice text, struct slice parts[PART_COUNT], struct err *err)
 {
-    enum tw_err code;
+    enum tw_err outcome;
 
     text = trim(text);
     if (text.len == 0)
         return err_fail(err, TW_INVALID, "the connection string is empty");
-    code = read_parts(text, parts, err);
-    return code == TW_OK ? use_development(parts, err) : code;
+    outcome = read_parts(text, parts, err);
+    return outcome == TW_OK ? use_development(parts, err) : outcome;
 }
 
 /* Ends the parsing of a connection string; code is its outcome. TW_OK: stores
  * account in *ret. Any other outcome: frees account. Returns code. */
 static enum tw_err account_give(
-    enum tw_err code, struct account *account, struct account **ret)
+    enum tw_err outcome, struct account *account, struct account **ret)
 {
-    if (code == TW_OK)
+    if (outcome == TW_OK)
         *ret = account;
     else
         account_free(account);
-    return code;
+    return outcome;
 }
 
 enum tw_err account_parse(struct slice connection_string, bool allow_http,
@@ -328,16 +328,16 @@ enum tw_err account_parse(struct slice connection_string, bool allow_http,
 {
     struct slice parts[PART_COUNT] = {{0}};
     struct account *account = mem_alloc(sizeof(*account));
-    enum tw_err code = read_string(connection_string, parts, err);
+    enum tw_err outcome = read_string(connection_string, parts, err);
 
-    if (code == TW_OK)
-        code = read_name(account, parts, err);
-    if (code == TW_OK)
-        code = read_credentials(account, parts, err);
-    if (code == TW_OK)
-        code = make_endpoints(account, parts,
+    if (outcome == TW_OK)
+        outcome = read_name(account, parts, err);
+    if (outcome == TW_OK)
+        outcome = read_credentials(account, parts, err);
+    if (outcome == TW_OK)
+        outcome = make_endpoints(account, parts,
             allow_http ? ENDPOINT_HTTP_ALL : ENDPOINT_HTTP_NONE, err);
-    return account_give(code, account, ret);
+    return account_give(outcome, account, ret);
 }
 
 enum tw_err account_parse_endpoints(
@@ -345,21 +345,21 @@ enum tw_err account_parse_endpoints(
 {
     struct slice parts[PART_COUNT] = {{0}};
     struct account *account = mem_alloc(sizeof(*account));
-    enum tw_err code = read_string(connection_string, parts, err);
+    enum tw_err outcome = read_string(connection_string, parts, err);
 
-    if (code == TW_OK && (parts[PART_KEY].at || parts[PART_SAS].at))
-        code = err_fail(err, TW_INVALID,
+    if (outcome == TW_OK && (parts[PART_KEY].at || parts[PART_SAS].at))
+        outcome = err_fail(err, TW_INVALID,
             "the connection string has a key or a signature: with `identity:` "
             "it may contain endpoints only");
-    if (code == TW_OK)
-        code = read_name(account, parts, err);
-    if (code == TW_OK)
-        code = make_endpoints(account, parts, ENDPOINT_HTTP_TOKEN, err);
-    if (code == TW_OK && account->cosmos)
-        code = err_fail(err, TW_INVALID,
+    if (outcome == TW_OK)
+        outcome = read_name(account, parts, err);
+    if (outcome == TW_OK)
+        outcome = make_endpoints(account, parts, ENDPOINT_HTTP_TOKEN, err);
+    if (outcome == TW_OK && account->cosmos)
+        outcome = err_fail(err, TW_INVALID,
             "`identity:` is for Azure Storage: Cosmos DB for Table needs its "
             "key");
-    return account_give(code, account, ret);
+    return account_give(outcome, account, ret);
 }
 
 /* Removes "-secondary", because the account's secondary endpoint has the tables

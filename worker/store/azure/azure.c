@@ -162,11 +162,11 @@ static const struct endpoint *call_endpoint(const struct call *call)
 }
 
 /* Puts the operation before the error text: "scan Blogs: ...". Returns code. */
-static enum tw_err call_named(const struct call *call, enum tw_err code)
+static enum tw_err call_named(const struct call *call, enum tw_err outcome)
 {
     err_prefix(&call->exchange->err, "%s%s%s", call->operation,
         call->target[0] != '\0' ? " " : "", call->target);
-    return code;
+    return outcome;
 }
 
 /* ---- sending ---- */
@@ -242,15 +242,15 @@ static enum tw_err get_token(struct call *call)
     const struct access_token_wait wait = {
         exchange->deadline, exchange->gives_up, exchange->context};
     struct buf fresh;
-    enum tw_err code;
+    enum tw_err outcome;
 
     if (call->azure->token == NULL)
         return TW_OK;
     buf_init(&fresh, AUTHORIZATION_MAX);
     buf_add_text(&fresh, BEARER);
-    code = access_token_add(call->azure->token, call->token_number, &wait,
+    outcome = access_token_add(call->azure->token, call->token_number, &wait,
         &fresh, &call->token_number, &exchange->err);
-    if (code == TW_OK) {
+    if (outcome == TW_OK) {
         wipe(&call->authorization);
         call->authorization = fresh;
     } else {
@@ -258,8 +258,8 @@ static enum tw_err get_token(struct call *call)
     }
     /* Other requests would fail for the same reason now, so the caller need not
      * retry at once. */
-    exchange->breaker_open = code == TW_BUSY;
-    return code;
+    exchange->breaker_open = outcome == TW_BUSY;
+    return outcome;
 }
 
 /* Adds the Authorization header of a signature. path: as sent, including the
@@ -398,7 +398,7 @@ static enum tw_err transfer(
     struct exchange *exchange = call->exchange;
     int64_t begun_ms = platform_boot_ms();
     struct slice path;
-    enum tw_err code;
+    enum tw_err outcome;
 
     make_url(call, url, &path);
     add_common_headers(call, headers);
@@ -407,7 +407,7 @@ static enum tw_err transfer(
         return err_fail(&exchange->err, TW_INVALID,
             "the filter and the keys need a URL of more than %d bytes",
             URL_MAX_BYTES);
-    code = http_send(call->azure->http,
+    outcome = http_send(call->azure->http,
         &(struct http_request){
             .method = call->method,
             .url = buf_text(url),
@@ -427,7 +427,7 @@ static enum tw_err transfer(
     keep_answer(call);
     log_call(call, begun_ms);
     /* A change may have been applied although its response is too long. */
-    return code == TW_TOO_LARGE && call->write ? TW_UNKNOWN : code;
+    return outcome == TW_TOO_LARGE && call->write ? TW_UNKNOWN : outcome;
 }
 
 /* ---- judging ---- */
@@ -530,15 +530,15 @@ static bool is_wrong_address(const struct call *call)
 static enum tw_err judge_status(struct call *call)
 {
     int status = call->answer.status;
-    enum tw_err code = answer_outcome(status, call->error.code, call->write);
+    enum tw_err outcome = answer_outcome(status, call->error.code, call->write);
 
-    if (code == TW_OK)
+    if (outcome == TW_OK)
         return TW_OK;
-    if (code == TW_NOT_FOUND && is_wrong_address(call))
+    if (outcome == TW_NOT_FOUND && is_wrong_address(call))
         return refuse(call, status, call->error.code,
             "check the endpoint and the account's name", TW_REFUSED);
     return refuse(call, status, call->error.code,
-        shows_message(call) ? call->error.message : "", code);
+        shows_message(call) ? call->error.message : "", outcome);
 }
 
 /* Does the response contain the signature of the request? No entity and no
@@ -583,14 +583,14 @@ static enum tw_err send_once(struct call *call)
 {
     struct headers headers = {.count = 0};
     struct buf url;
-    enum tw_err code;
+    enum tw_err outcome;
 
     buf_init(&url, 2 * URL_MAX_BYTES);
-    code = transfer(call, &url, &headers);
-    if (code == TW_OK)
-        code = judge_status(call);
+    outcome = transfer(call, &url, &headers);
+    if (outcome == TW_OK)
+        outcome = judge_status(call);
     wipe(&url);
-    return code;
+    return outcome;
 }
 
 /* Did the service refuse the access token itself, and not the operation? The
@@ -605,12 +605,12 @@ static bool is_token_refused(const struct call *call)
  * was not carried out. Returns `refusal` if there is no new token. */
 static enum tw_err send_with_new_token(struct call *call, enum tw_err refusal)
 {
-    enum tw_err code = get_token(call);
+    enum tw_err outcome = get_token(call);
 
-    if (code == TW_CONFLICT)
+    if (outcome == TW_CONFLICT)
         return refusal;
-    if (code != TW_OK)
-        return code;
+    if (outcome != TW_OK)
+        return outcome;
     log_debug(call->azure->log_name,
         "%s %s: the access token was refused; the request is retried with a "
         "new token",
@@ -624,16 +624,16 @@ static enum tw_err send_with_new_token(struct call *call, enum tw_err refusal)
  * response has the expected status. */
 static enum tw_err call_send(struct call *call)
 {
-    enum tw_err code;
+    enum tw_err outcome;
 
     add_server_timeout(call);
-    code = get_token(call);
-    if (code == TW_OK)
-        code = send_once(call);
-    if (code == TW_REFUSED && is_token_refused(call))
-        code = send_with_new_token(call, code);
-    if (code != TW_OK)
-        return call_named(call, code);
+    outcome = get_token(call);
+    if (outcome == TW_OK)
+        outcome = send_once(call);
+    if (outcome == TW_REFUSED && is_token_refused(call))
+        outcome = send_with_new_token(call, outcome);
+    if (outcome != TW_OK)
+        return call_named(call, outcome);
     return check_success(call);
 }
 
@@ -647,20 +647,20 @@ static bool call_met(const struct call *call, const char *code)
 /* Creates a resource that may exist already. */
 static enum tw_err send_creation(struct call *call, const char *exists_code)
 {
-    enum tw_err code = call_send(call);
+    enum tw_err outcome = call_send(call);
 
-    if (code == TW_CONFLICT && call_met(call, exists_code)) {
+    if (outcome == TW_CONFLICT && call_met(call, exists_code)) {
         call->exchange->err.text[0] = '\0';
         return TW_OK;
     }
-    return code;
+    return outcome;
 }
 
 static enum tw_err azure_create_table(
     struct store *store, struct exchange *exchange, const char *table)
 {
     struct call call;
-    enum tw_err code;
+    enum tw_err outcome;
 
     call_init(&call, store, exchange, "create table", table);
     call.write = true;
@@ -669,9 +669,9 @@ static enum tw_err azure_create_table(
     call.prefer = "return-no-content";
     buf_add_text(&call.path, "/Tables");
     buf_add_format(&call.body, "{\"TableName\":\"%s\"}", table);
-    code = send_creation(&call, "TableAlreadyExists");
+    outcome = send_creation(&call, "TableAlreadyExists");
     call_done(&call);
-    return code;
+    return outcome;
 }
 
 /* Lets the response use the memory of the page's previous body. */
@@ -704,44 +704,44 @@ static struct continuation read_continuation(
 /* Returns the outcome of a list or scan; code is the outcome of parsing its
  * page. */
 static enum tw_err judge_page(
-    struct call *call, struct page *page, enum tw_err code)
+    struct call *call, struct page *page, enum tw_err outcome)
 {
-    if (code != TW_OK) {
+    if (outcome != TW_OK) {
         page->count = 0;
         page->next = (struct continuation){.more = false};
     }
-    if (code == TW_UNKNOWN)
+    if (outcome == TW_UNKNOWN)
         return garbled(call);
-    return code == TW_OK ? TW_OK : call_named(call, code);
+    return outcome == TW_OK ? TW_OK : call_named(call, outcome);
 }
 
 static enum tw_err azure_list_tables(struct store *store,
     struct exchange *exchange, struct continuation from, struct page *ret)
 {
     struct call call;
-    enum tw_err code;
+    enum tw_err outcome;
 
     call_init(&call, store, exchange, "list tables", "");
     buf_add_text(&call.path, "/Tables");
     odata_add_tables_query(&call.query, &from);
     lend_body(&call, ret);
-    code = call_send(&call);
-    if (code == TW_OK) {
+    outcome = call_send(&call);
+    if (outcome == TW_OK) {
         ret->next =
             read_continuation(&call, ret, "x-ms-continuation-NextTableName",
                 "x-ms-continuation-NextTableName");
-        code = judge_page(&call, ret,
+        outcome = judge_page(&call, ret,
             odata_tables(keep_body(&call, ret), ret, &exchange->err));
     }
     call_done(&call);
-    return code;
+    return outcome;
 }
 
 static enum tw_err azure_scan(struct store *store, struct exchange *exchange,
     const struct scan_request *request, struct page *ret)
 {
     struct call call;
-    enum tw_err code;
+    enum tw_err outcome;
 
     call_init(&call, store, exchange, "scan", request->table);
     call.max_answer_bytes = request->max_bytes;
@@ -751,14 +751,14 @@ static enum tw_err azure_scan(struct store *store, struct exchange *exchange,
     buf_add_format(&call.path, "/%s()", request->table);
     odata_add_scan_query(&call.query, request);
     lend_body(&call, ret);
-    code = call_send(&call);
-    if (code == TW_OK) {
+    outcome = call_send(&call);
+    if (outcome == TW_OK) {
         ret->next = read_continuation(&call, ret, NEXT_PARTITION, NEXT_ROW);
-        code = judge_page(&call, ret,
+        outcome = judge_page(&call, ret,
             odata_page(keep_body(&call, ret), true, ret, &exchange->err));
     }
     call_done(&call);
-    return code;
+    return outcome;
 }
 
 /* Reads the entity of the response, which must be the requested one. */
@@ -766,14 +766,15 @@ static enum tw_err read_asked(struct call *call, struct slice partition_key,
     struct slice row_key, struct page *page)
 {
     struct err *err = &call->exchange->err;
-    enum tw_err code = odata_entity(keep_body(call, page), true, page, err);
+    enum tw_err outcome = odata_entity(keep_body(call, page), true, page, err);
     const struct entity *entity = page->entities;
 
-    if (code == TW_OK && !(slice_equal(entity->partition_key, partition_key) &&
-                             slice_equal(entity->row_key, row_key)))
-        code = err_fail(
+    if (outcome == TW_OK &&
+        !(slice_equal(entity->partition_key, partition_key) &&
+            slice_equal(entity->row_key, row_key)))
+        outcome = err_fail(
             err, TW_UNKNOWN, "it has an entity that was not requested");
-    return judge_page(call, page, code);
+    return judge_page(call, page, outcome);
 }
 
 static enum tw_err azure_get(struct store *store, struct exchange *exchange,
@@ -781,18 +782,18 @@ static enum tw_err azure_get(struct store *store, struct exchange *exchange,
     struct page *ret)
 {
     struct call call;
-    enum tw_err code;
+    enum tw_err outcome;
 
     call_init(&call, store, exchange, "get", table);
     call.max_answer_bytes = ENTITY_ANSWER_MAX;
     call.needs_resource = true;
     odata_add_entity_path(&call.path, table, partition_key, row_key);
     lend_body(&call, ret);
-    code = call_send(&call);
-    if (code == TW_OK)
-        code = read_asked(&call, partition_key, row_key, ret);
+    outcome = call_send(&call);
+    if (outcome == TW_OK)
+        outcome = read_asked(&call, partition_key, row_key, ret);
     call_done(&call);
-    return code;
+    return outcome;
 }
 
 /* ---- batches ---- */
@@ -863,7 +864,7 @@ static enum tw_err judge_parts(
 {
     struct batch_part parts[BATCH_MAX_OPERATIONS];
     struct batch_answer answer;
-    enum tw_err code;
+    enum tw_err outcome;
     size_t count = batch_read(http_answer_field(&call->answer, "Content-Type"),
         buf_slice(&call->answer.body), parts, BATCH_MAX_OPERATIONS);
 
@@ -876,12 +877,12 @@ static enum tw_err judge_parts(
         return garbled(call);
     }
     ret->failed = answer.failed;
-    code = refuse(call, answer.status, answer.code, answer.message,
+    outcome = refuse(call, answer.status, answer.code, answer.message,
         answer_outcome(answer.status, answer.code, true));
     if (answer.failed < batch->count)
         err_prefix(&call->exchange->err, "operation %zu of %zu",
             answer.failed + 1, batch->count);
-    return call_named(call, code);
+    return call_named(call, outcome);
 }
 
 /* Sends a batch. Even a single operation is sent as a batch, with POST, and not
@@ -893,7 +894,7 @@ static enum tw_err azure_batch(struct store *store, struct exchange *exchange,
 {
     struct call call;
     struct buf type;
-    enum tw_err code;
+    enum tw_err outcome;
 
     call_init(&call, store, exchange, "batch", batch->table);
     buf_init(&type, 128);
@@ -903,19 +904,19 @@ static enum tw_err azure_batch(struct store *store, struct exchange *exchange,
     if (call.account->cosmos)
         call.body.max = COSMOS_BATCH_MAX_BYTES;
     ret->failed = batch->count;
-    code = write_batch(&call, batch, &type);
-    if (code != TW_OK)
+    outcome = write_batch(&call, batch, &type);
+    if (outcome != TW_OK)
         goto done;
     call.type = buf_text(&type);
-    code = call_send(&call);
-    if (code == TW_OK)
-        code = judge_parts(&call, batch, ret);
+    outcome = call_send(&call);
+    if (outcome == TW_OK)
+        outcome = judge_parts(&call, batch, ret);
     else
         ret->failed = outer_failed_index(&call, batch->count);
 done:
     buf_done(&type);
     call_done(&call);
-    return code;
+    return outcome;
 }
 
 /* ---- queues ---- */
@@ -932,14 +933,14 @@ static enum tw_err azure_queue_create(
     struct store *store, struct exchange *exchange, const char *queue)
 {
     struct call call;
-    enum tw_err code;
+    enum tw_err outcome;
 
     call_init_queue(&call, store, exchange, "create queue", queue);
     call.write = true;
     call.method = "PUT";
-    code = send_creation(&call, "QueueAlreadyExists");
+    outcome = send_creation(&call, "QueueAlreadyExists");
     call_done(&call);
-    return code;
+    return outcome;
 }
 
 static enum tw_err read_messages(struct call *call, struct messages *ret)
@@ -955,7 +956,7 @@ static enum tw_err azure_queue_put(struct store *store,
     int64_t hide_s, struct messages *ret)
 {
     struct call call;
-    enum tw_err code;
+    enum tw_err outcome;
 
     call_init_queue(&call, store, exchange, "put message into", queue);
     call.write = true;
@@ -965,10 +966,10 @@ static enum tw_err azure_queue_put(struct store *store,
     buf_add_format(
         &call.query, "messagettl=-1&visibilitytimeout=%lld", (long long)hide_s);
     queue_xml_write(text, &call.body);
-    code = call_send(&call);
-    if (code == TW_OK)
-        code = read_messages(&call, ret);
-    if (code == TW_OK &&
+    outcome = call_send(&call);
+    if (outcome == TW_OK)
+        outcome = read_messages(&call, ret);
+    if (outcome == TW_OK &&
         (ret->count != 1 || ret->list[0].pop_receipt.len == 0)) {
         if (ret->count != 1)
             err_fail(&exchange->err, TW_UNKNOWN,
@@ -978,10 +979,10 @@ static enum tw_err azure_queue_put(struct store *store,
             err_fail(
                 &exchange->err, TW_UNKNOWN, "its message has no PopReceipt");
         ret->count = 0;
-        code = garbled(&call);
+        outcome = garbled(&call);
     }
     call_done(&call);
-    return code;
+    return outcome;
 }
 
 /* Checks that ret has at most count messages, each with a pop receipt. */
@@ -1011,20 +1012,20 @@ static enum tw_err azure_queue_get(struct store *store,
     int64_t visibility_timeout_s, struct messages *ret)
 {
     struct call call;
-    enum tw_err code;
+    enum tw_err outcome;
 
     call_init_queue(&call, store, exchange, "get messages from", queue);
     call.max_answer_bytes = MESSAGES_ANSWER_MAX;
     buf_add_text(&call.path, "/messages");
     buf_add_format(&call.query, "numofmessages=%u&visibilitytimeout=%lld",
         count, (long long)visibility_timeout_s);
-    code = call_send(&call);
-    if (code == TW_OK)
-        code = read_messages(&call, ret);
-    if (code == TW_OK)
-        code = check_messages(&call, count, ret);
+    outcome = call_send(&call);
+    if (outcome == TW_OK)
+        outcome = read_messages(&call, ret);
+    if (outcome == TW_OK)
+        outcome = check_messages(&call, count, ret);
     call_done(&call);
-    return code;
+    return outcome;
 }
 
 static void add_message_path(
@@ -1055,18 +1056,18 @@ static enum tw_err azure_queue_renew(struct store *store,
     char *pop_receipt, int64_t hide_s)
 {
     struct call call;
-    enum tw_err code;
+    enum tw_err outcome;
 
     call_init_queue(&call, store, exchange, "renew message in", queue);
     call.write = true;
     call.method = "PUT";
     add_message_path(&call, id, slice_of(pop_receipt));
     buf_add_format(&call.query, "&visibilitytimeout=%lld", (long long)hide_s);
-    code = call_send(&call);
-    if (code == TW_OK)
-        code = keep_receipt(&call, pop_receipt);
+    outcome = call_send(&call);
+    if (outcome == TW_OK)
+        outcome = keep_receipt(&call, pop_receipt);
     call_done(&call);
-    return code;
+    return outcome;
 }
 
 static enum tw_err azure_queue_delete(struct store *store,
@@ -1074,15 +1075,15 @@ static enum tw_err azure_queue_delete(struct store *store,
     struct slice pop_receipt)
 {
     struct call call;
-    enum tw_err code;
+    enum tw_err outcome;
 
     call_init_queue(&call, store, exchange, "delete message from", queue);
     call.write = true;
     call.method = "DELETE";
     add_message_path(&call, id, pop_receipt);
-    code = call_send(&call);
+    outcome = call_send(&call);
     call_done(&call);
-    return code;
+    return outcome;
 }
 
 static enum tw_err azure_queue_peek(struct store *store,
@@ -1090,17 +1091,17 @@ static enum tw_err azure_queue_peek(struct store *store,
     struct messages *ret)
 {
     struct call call;
-    enum tw_err code;
+    enum tw_err outcome;
 
     call_init_queue(&call, store, exchange, "peek messages of", queue);
     call.max_answer_bytes = MESSAGES_ANSWER_MAX;
     buf_add_text(&call.path, "/messages");
     buf_add_format(&call.query, "peekonly=true&numofmessages=%u", count);
-    code = call_send(&call);
-    if (code == TW_OK)
-        code = read_messages(&call, ret);
+    outcome = call_send(&call);
+    if (outcome == TW_OK)
+        outcome = read_messages(&call, ret);
     call_done(&call);
-    return code;
+    return outcome;
 }
 
 static enum tw_err azure_queue_count(struct store *store,
@@ -1108,22 +1109,22 @@ static enum tw_err azure_queue_count(struct store *store,
 {
     struct call call;
     int64_t count = 0;
-    enum tw_err code;
+    enum tw_err outcome;
 
     call_init_queue(&call, store, exchange, "count messages of", queue);
     buf_add_text(&call.query, "comp=metadata");
-    code = call_send(&call);
-    if (code == TW_OK && !text_int64(http_answer_field(&call.answer,
-                                         "x-ms-approximate-messages-count"),
-                             0, INT64_MAX, &count)) {
+    outcome = call_send(&call);
+    if (outcome == TW_OK && !text_int64(http_answer_field(&call.answer,
+                                            "x-ms-approximate-messages-count"),
+                                0, INT64_MAX, &count)) {
         err_fail(&exchange->err, TW_UNKNOWN,
             "it has no x-ms-approximate-messages-count");
-        code = garbled(&call);
+        outcome = garbled(&call);
     }
-    if (code == TW_OK)
+    if (outcome == TW_OK)
         *ret = count;
     call_done(&call);
-    return code;
+    return outcome;
 }
 
 /* ---- opening and closing ---- */
@@ -1223,12 +1224,12 @@ enum tw_err azure_open(const char *name, struct slice connection_string,
     bool allow_http, struct store **ret, struct err *err)
 {
     struct account *account;
-    enum tw_err code =
+    enum tw_err outcome =
         account_parse(connection_string, allow_http, &account, err);
 
-    if (code == TW_OK)
+    if (outcome == TW_OK)
         *ret = &new_azure(name, account, http_new())->store;
-    return code;
+    return outcome;
 }
 
 enum tw_err azure_open_identity(const char *name,
@@ -1239,17 +1240,17 @@ enum tw_err azure_open_identity(const char *name,
     struct identity *identity;
     struct azure *azure;
     struct http *http;
-    enum tw_err code =
+    enum tw_err outcome =
         account_parse_endpoints(connection_string, &account, err);
 
-    if (code != TW_OK)
-        return code;
+    if (outcome != TW_OK)
+        return outcome;
     http = http_new();
-    code = identity_new(options, http, &identity, err);
-    if (code != TW_OK) {
+    outcome = identity_new(options, http, &identity, err);
+    if (outcome != TW_OK) {
         http_free(http);
         account_free(account);
-        return code;
+        return outcome;
     }
     azure = new_azure(name, account, http);
     azure->acts_as = identity;

@@ -97,12 +97,12 @@ enum tw_err endpoint_read(struct slice url, const char *what,
 {
     char *text = mem_text(url.at, url.len), *host = NULL;
     bool tls = strncasecmp(text, "https://", 8) == 0;
-    enum tw_err code = TW_INVALID;
+    enum tw_err outcome = TW_INVALID;
     char *authority, *path;
     size_t path_len;
 
     if (!tls && strncasecmp(text, "http://", 7) != 0) {
-        err_fail(err, code, "%s must begin with https://", what);
+        err_fail(err, outcome, "%s must begin with https://", what);
         goto done;
     }
     authority = text + (tls ? 8 : 7);
@@ -114,19 +114,19 @@ enum tw_err endpoint_read(struct slice url, const char *what,
     path[0] = '\0';
     if (split_authority(ret, authority, tls, &host) != TW_OK ||
         !path_is_sound(ret->path)) {
-        err_fail(err, code,
+        err_fail(err, outcome,
             "%s must be an address such as "
             "https://myaccount.table.core.windows.net",
             what);
         goto done;
     }
-    code = tls ? TW_OK : check_http(host, what, http, err);
-    if (code == TW_OK)
+    outcome = tls ? TW_OK : check_http(host, what, http, err);
+    if (outcome == TW_OK)
         ret->origin = mem_format("http%s://%s", tls ? "s" : "", authority);
 done:
     mem_free(host);
     mem_free(text);
-    return code;
+    return outcome;
 }
 
 void endpoint_done(struct endpoint *endpoint)

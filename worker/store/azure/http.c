@@ -604,7 +604,7 @@ static enum tw_err fail_sent(const struct transfer *transfer, const char *peer,
         reason(transfer, result));
 }
 
-static enum tw_err outcome(CURL *handle, const struct transfer *transfer,
+static enum tw_err outcome_of(CURL *handle, const struct transfer *transfer,
     const char *peer, CURLcode result, struct err *err)
 {
     if (result == CURLE_OK && transfer->head_ended)
@@ -636,7 +636,7 @@ enum tw_err http_send(struct http *http, const struct http_request *request,
     };
     struct curl_slist *headers = make_headers(request);
     bool pipe;
-    enum tw_err code;
+    enum tw_err outcome;
     CURLcode result;
 
     transfer.asked_ms = transfer.begun_ms;
@@ -650,8 +650,8 @@ enum tw_err http_send(struct http *http, const struct http_request *request,
     if (pipe)
         platform_let_pipe();
     take_status(&transfer);
-    code = outcome(handle, &transfer, request->peer, result, err);
+    outcome = outcome_of(handle, &transfer, request->peer, result, err);
     give_handle(http, handle);
     free_headers(headers);
-    return code;
+    return outcome;
 }

@@ -199,15 +199,16 @@ enum tw_err identity_new(const struct identity_options *options,
     struct http *http, struct identity **ret, struct err *err)
 {
     struct identity *identity = mem_alloc(sizeof(*identity));
-    enum tw_err code = read_client(identity, options, err);
+    enum tw_err outcome = read_client(identity, options, err);
 
     identity->http = http;
-    if (code == TW_OK)
-        code = options->kind == IDENTITY_MANAGED ? read_managed(identity, err)
-                                                 : read_workload(identity, err);
-    if (code != TW_OK) {
+    if (outcome == TW_OK)
+        outcome = options->kind == IDENTITY_MANAGED
+                      ? read_managed(identity, err)
+                      : read_workload(identity, err);
+    if (outcome != TW_OK) {
         identity_free(identity);
-        return code;
+        return outcome;
     }
     identity->description = describe(identity);
     *ret = identity;
@@ -338,10 +339,10 @@ static enum tw_err make_workload(struct request *request, struct err *err)
 {
     const struct identity *identity = request->identity;
     struct buf *form = &request->form;
-    enum tw_err code = read_assertion(request, err);
+    enum tw_err outcome = read_assertion(request, err);
 
-    if (code != TW_OK)
-        return code;
+    if (outcome != TW_OK)
+        return outcome;
     buf_add_format(&request->url, "%s%s/%s/oauth2/v2.0/token",
         identity->endpoint.origin, identity->endpoint.path, identity->tenant);
     add_argument(form, "grant_type=", "client_credentials");
@@ -388,30 +389,30 @@ static enum tw_err judge(struct request *request, struct identity_answer *ret,
     int64_t *ret_retry_ms, struct err *err)
 {
     const struct http_answer *answer = &request->answer;
-    enum tw_err code = identity_answer_read(answer->status,
+    enum tw_err outcome = identity_answer_read(answer->status,
         buf_slice(&answer->body), platform_wall_ticks(), ret, err);
     struct err why = *err;
 
     *ret_retry_ms = answer_retry_after_ms(answer);
-    if (code == TW_REFUSED)
-        err_fail(
-            err, code, "%s; %s", why.text, advice[request->identity->source]);
-    return code;
+    if (outcome == TW_REFUSED)
+        err_fail(err, outcome, "%s; %s", why.text,
+            advice[request->identity->source]);
+    return outcome;
 }
 
 static enum tw_err exchange(struct request *request,
     struct identity_answer *ret, int64_t *ret_retry_ms, struct err *err)
 {
-    enum tw_err code = TW_OK;
+    enum tw_err outcome = TW_OK;
 
     add_header(request, "User-Agent", "tableward/" TABLEWARD_VERSION);
     add_header(request, "Accept", "application/json");
     if (request->identity->source == SOURCE_WORKLOAD)
-        code = make_workload(request, err);
+        outcome = make_workload(request, err);
     else
         make_managed(request);
-    if (code != TW_OK)
-        return code;
+    if (outcome != TW_OK)
+        return outcome;
     /* Whatever the failure was, no token was received, and repeating the
      * request does no harm. */
     if (send(request, err) != TW_OK)
@@ -425,16 +426,16 @@ enum tw_err identity_fetch(void *context, const _Atomic bool *closing,
 {
     const struct identity *identity = context;
     struct request *request = mem_alloc(sizeof(*request));
-    enum tw_err code;
+    enum tw_err outcome;
 
     request_init(request, identity, closing);
     *ret_sent_ms = platform_boot_ms();
     *ret_retry_ms = -1;
-    code = exchange(request, ret, ret_retry_ms, err);
-    if (code != TW_OK) {
+    outcome = exchange(request, ret, ret_retry_ms, err);
+    if (outcome != TW_OK) {
         redact(err->text, request->secret);
         err_prefix(err, "no access token for the %s", identity->description);
     }
     request_done(request);
-    return code;
+    return outcome;
 }

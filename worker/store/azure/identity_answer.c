@@ -88,7 +88,7 @@ static enum tw_err read_token(const struct json *object, int64_t wall_ticks,
     struct slice token = text_of(object, "access_token");
     struct slice type = text_of(object, "token_type");
     int64_t lifetime_s;
-    enum tw_err code;
+    enum tw_err outcome;
 
     if (token.len == 0)
         return err_fail(err, TW_BUSY, "the response has no access_token");
@@ -100,9 +100,9 @@ static enum tw_err read_token(const struct json *object, int64_t wall_ticks,
         !(type.len == 6 && strncasecmp(type.at, "Bearer", 6) == 0))
         return err_fail(
             err, TW_BUSY, "the received token is not of type Bearer");
-    code = read_lifetime(object, wall_ticks, &lifetime_s, err);
-    if (code != TW_OK)
-        return code;
+    outcome = read_lifetime(object, wall_ticks, &lifetime_s, err);
+    if (outcome != TW_OK)
+        return outcome;
     ret->token = mem_text(token.at, token.len);
     ret->lifetime_ms = lifetime_s < IDENTITY_LIFETIME_MAX_MS / MS_PER_S
                            ? lifetime_s * MS_PER_S
@@ -156,7 +156,7 @@ static enum tw_err refuse(
 {
     struct slice error = {NULL, 0};
     struct buf sentence;
-    enum tw_err code;
+    enum tw_err outcome;
 
     buf_init(&sentence, sizeof(err->text) - 1);
     buf_add_format(&sentence, "%d", status);
@@ -168,10 +168,10 @@ static enum tw_err refuse(
             ": the server redirects to another address, which is not "
             "followed");
     }
-    code = may_pass(status, error) ? TW_BUSY : TW_REFUSED;
-    err_fail(err, code, "%s", buf_text(&sentence));
+    outcome = may_pass(status, error) ? TW_BUSY : TW_REFUSED;
+    err_fail(err, outcome, "%s", buf_text(&sentence));
     buf_done(&sentence);
-    return code;
+    return outcome;
 }
 
 enum tw_err identity_answer_read(int status, struct slice body,
@@ -179,20 +179,20 @@ enum tw_err identity_answer_read(int status, struct slice body,
 {
     struct json *json = NULL;
     const struct json *object = NULL;
-    enum tw_err code;
+    enum tw_err outcome;
 
     if (json_parse(body, DEPTH_MAX, &json, NULL) == TW_OK &&
         json_type(json) == JSON_OBJECT)
         object = json;
     if (status != 200)
-        code = refuse(status, object, err);
+        outcome = refuse(status, object, err);
     else if (object == NULL)
-        code = err_fail(
+        outcome = err_fail(
             err, TW_BUSY, "the response is not the JSON of a token server");
     else
-        code = read_token(object, wall_ticks, ret, err);
+        outcome = read_token(object, wall_ticks, ret, err);
     json_free(json);
-    return code;
+    return outcome;
 }
 
 void identity_answer_done(struct identity_answer *answer)

@@ -334,11 +334,11 @@ static enum tw_err read_entity(
 {
     struct page *page = reading->page;
     struct entity *entity = next_entity(page);
-    enum tw_err code = entity_read(reading->reader, text, reading->need_keys,
+    enum tw_err outcome = entity_read(reading->reader, text, reading->need_keys,
         &page->arena, entity, ret_end, reading->err);
 
-    page->count += code == TW_OK;
-    return code;
+    page->count += outcome == TW_OK;
+    return outcome;
 }
 
 static enum tw_err read_table(
@@ -408,12 +408,12 @@ static bool is_whole(struct walk *walk)
 /* Call when the next element could not be read. Returns TW_UNKNOWN if the page
  * was truncated, or was not sent by the service, because the failure then shows
  * nothing about the entity. */
-static enum tw_err judge_element(struct reading *reading, enum tw_err code)
+static enum tw_err judge_element(struct reading *reading, enum tw_err outcome)
 {
     struct walk walk = {reading->body.at, reading->body.at + reading->body.len};
 
-    if (code != TW_INVALID)
-        return code;
+    if (outcome != TW_INVALID)
+        return outcome;
     if (!is_whole(&walk))
         return fail_page(reading, &walk);
     walk = reading->walk;
@@ -425,7 +425,7 @@ static enum tw_err read_next(struct reading *reading)
 {
     struct walk *walk = &reading->walk;
     size_t end = 0;
-    enum tw_err code;
+    enum tw_err outcome;
 
     skip_blanks(walk);
     if (walk->at == walk->end || *walk->at != '{')
@@ -433,10 +433,10 @@ static enum tw_err read_next(struct reading *reading)
     if (reading->page->count == PAGE_MAX_ENTITIES)
         return err_fail(reading->err, TW_UNKNOWN,
             "the page has more than %d entries", PAGE_MAX_ENTITIES);
-    code = reading->read(reading,
+    outcome = reading->read(reading,
         (struct slice){walk->at, (size_t)(walk->end - walk->at)}, &end);
-    if (code != TW_OK)
-        return judge_element(reading, code);
+    if (outcome != TW_OK)
+        return judge_element(reading, outcome);
     walk->at += end;
     return TW_OK;
 }
@@ -444,18 +444,18 @@ static enum tw_err read_next(struct reading *reading)
 static enum tw_err read_elements(struct reading *reading)
 {
     struct walk *walk = &reading->walk;
-    enum tw_err code;
+    enum tw_err outcome;
 
     if (!pass(walk, '['))
         return fail_page(reading, walk);
     if (pass(walk, ']'))
         return TW_OK;
     do
-        code = read_next(reading);
-    while (code == TW_OK && pass(walk, ','));
-    if (code == TW_OK && !pass(walk, ']'))
-        code = fail_page(reading, walk);
-    return code;
+        outcome = read_next(reading);
+    while (outcome == TW_OK && pass(walk, ','));
+    if (outcome == TW_OK && !pass(walk, ']'))
+        outcome = fail_page(reading, walk);
+    return outcome;
 }
 
 /* Checks and skips the next member, which is not "value". */
@@ -485,7 +485,7 @@ static bool pass_value(struct walk *walk)
 static enum tw_err read_members(struct reading *reading, bool *ret_value_came)
 {
     struct walk *walk = &reading->walk;
-    enum tw_err code = TW_OK;
+    enum tw_err outcome = TW_OK;
     unsigned beside = 0;
 
     if (!pass(walk, '{'))
@@ -495,30 +495,30 @@ static enum tw_err read_members(struct reading *reading, bool *ret_value_came)
     do {
         if (!*ret_value_came && pass_value(walk)) {
             *ret_value_came = true;
-            code = read_elements(reading);
+            outcome = read_elements(reading);
         } else {
-            code = pass_beside(reading, ++beside);
+            outcome = pass_beside(reading, ++beside);
         }
-    } while (code == TW_OK && pass(walk, ','));
-    if (code == TW_OK && !pass(walk, '}'))
-        code = fail_page(reading, walk);
-    return code;
+    } while (outcome == TW_OK && pass(walk, ','));
+    if (outcome == TW_OK && !pass(walk, '}'))
+        outcome = fail_page(reading, walk);
+    return outcome;
 }
 
 static enum tw_err read_body(struct reading *reading)
 {
     bool value_came = false;
-    enum tw_err code = read_members(reading, &value_came);
+    enum tw_err outcome = read_members(reading, &value_came);
 
     skip_blanks(&reading->walk);
-    if (code == TW_OK && reading->walk.at != reading->walk.end)
-        code = fail_page(reading, &reading->walk);
-    if (code == TW_OK && !value_came)
-        code = err_fail(reading->err, TW_UNKNOWN,
+    if (outcome == TW_OK && reading->walk.at != reading->walk.end)
+        outcome = fail_page(reading, &reading->walk);
+    if (outcome == TW_OK && !value_came)
+        outcome = err_fail(reading->err, TW_UNKNOWN,
             "the body is JSON, but not a page of a table");
-    if (code != TW_OK)
+    if (outcome != TW_OK)
         reading->page->count = 0;
-    return code;
+    return outcome;
 }
 
 static void reading_init(struct reading *reading, struct slice body,
@@ -544,26 +544,26 @@ enum tw_err odata_page(
     struct slice body, bool need_keys, struct page *page, struct err *err)
 {
     struct reading reading;
-    enum tw_err code;
+    enum tw_err outcome;
 
     reading_init(&reading, body, page, err);
     reading.read = read_entity;
     reading.need_keys = need_keys;
-    code = read_body(&reading);
+    outcome = read_body(&reading);
     reading_done(&reading);
-    return code;
+    return outcome;
 }
 
 enum tw_err odata_tables(struct slice body, struct page *page, struct err *err)
 {
     struct reading reading;
-    enum tw_err code;
+    enum tw_err outcome;
 
     reading_init(&reading, body, page, err);
     reading.read = read_table;
-    code = read_body(&reading);
+    outcome = read_body(&reading);
     reading_done(&reading);
-    return code;
+    return outcome;
 }
 
 enum tw_err odata_entity(
@@ -572,14 +572,14 @@ enum tw_err odata_entity(
     struct walk walk = {body.at, body.at + body.len};
     struct slice object = take_value(&walk);
     struct entity *entity = next_entity(page);
-    enum tw_err code;
+    enum tw_err outcome;
 
     skip_blanks(&walk);
     if (object.at == NULL || object.at[0] != '{' || walk.at != walk.end)
         return err_fail(
             err, TW_UNKNOWN, "the body is not a complete JSON entity");
-    code = entity_parse(object, need_keys, &page->arena, entity, NULL, err);
-    if (code != TW_OK)
+    outcome = entity_parse(object, need_keys, &page->arena, entity, NULL, err);
+    if (outcome != TW_OK)
         return need_keys && !is_entity(object) ? TW_UNKNOWN : TW_INVALID;
     page->count++;
     return TW_OK;

@@ -305,20 +305,20 @@ static enum tw_err read_message(const xmlNode *node, struct arena *arena,
 static enum tw_err read_messages(
     const xmlNode *root, struct messages *ret, struct err *err)
 {
-    enum tw_err code = TW_OK;
+    enum tw_err outcome = TW_OK;
 
-    for (const xmlNode *node = root->children; node != NULL && code == TW_OK;
+    for (const xmlNode *node = root->children; node != NULL && outcome == TW_OK;
          node = node->next) {
         if (!is_element(node, "QueueMessage"))
             continue;
         if (ret->count == QUEUE_MAX_GET)
             return err_fail(err, TW_INVALID, "there are more than %d messages",
                 QUEUE_MAX_GET);
-        code = read_message(node, &ret->arena, &ret->list[ret->count], err);
-        if (code == TW_OK)
+        outcome = read_message(node, &ret->arena, &ret->list[ret->count], err);
+        if (outcome == TW_OK)
             ret->count++;
     }
-    return code;
+    return outcome;
 }
 
 /* Returns the document of a list of messages, or NULL with an error text. */
@@ -345,16 +345,16 @@ enum tw_err queue_xml_messages(
     struct slice body, struct messages *ret, struct err *err)
 {
     xmlDoc *document = parse_messages(body, err);
-    enum tw_err code = TW_INVALID;
+    enum tw_err outcome = TW_INVALID;
 
     arena_clear(&ret->arena);
     ret->count = 0;
     if (document != NULL)
-        code = read_messages(xmlDocGetRootElement(document), ret, err);
-    if (code != TW_OK)
+        outcome = read_messages(xmlDocGetRootElement(document), ret, err);
+    if (outcome != TW_OK)
         ret->count = 0;
     xmlFreeDoc(document);
-    return code;
+    return outcome;
 }
 
 bool queue_xml_error(struct slice body, struct arena *arena,

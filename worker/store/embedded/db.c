@@ -209,7 +209,7 @@ static const char *const SQL[DB_SQL_COUNT] = {
 /* Outcome and error text for each primary result code of SQLite. */
 static const struct trouble {
     int result;
-    enum tw_err code;
+    enum tw_err outcome;
     const char *what;
 } TROUBLES[] = {
     {SQLITE_BUSY, TW_BUSY, "another process is writing to it"},
@@ -257,10 +257,10 @@ static enum tw_err fail_as(
     if (!found)
         return err_fail(err, TW_FULL, "%s: SQLite says \"%s\" (%d)", path,
             sqlite3_errstr(result), result);
-    if (found->code != TW_FULL || system_errno == 0 ||
+    if (found->outcome != TW_FULL || system_errno == 0 ||
         (result & 0xff) == SQLITE_FULL)
-        return err_fail(err, found->code, "%s: %s", path, found->what);
-    return err_fail(err, found->code, "%s: %s: %s", path, found->what,
+        return err_fail(err, found->outcome, "%s: %s", path, found->what);
+    return err_fail(err, found->outcome, "%s: %s: %s", path, found->what,
         strerror(system_errno));
 }
 
@@ -333,7 +333,7 @@ static enum tw_err ask(struct db *db, const char *sql, int64_t *ret_integer,
     const unsigned char *text;
     int result = sqlite3_prepare_v2(db->sqlite, sql, -1, &statement, NULL);
     int ended;
-    enum tw_err code = TW_OK;
+    enum tw_err outcome = TW_OK;
 
     if (result == SQLITE_OK)
         result = sqlite3_step(statement);
@@ -342,14 +342,15 @@ static enum tw_err ask(struct db *db, const char *sql, int64_t *ret_integer,
         text = sqlite3_column_text(statement, 0);
         sqlite3_snprintf(16, ret_text, "%s", text ? (const char *)text : "");
     } else {
-        code = fail(db, result == SQLITE_DONE ? SQLITE_CORRUPT : result, err);
+        outcome =
+            fail(db, result == SQLITE_DONE ? SQLITE_CORRUPT : result, err);
     }
     /* A statement that changes something is committed here, after its row was
      * read. */
     ended = sqlite3_finalize(statement);
-    if (code == TW_OK && ended != SQLITE_OK)
-        code = fail(db, ended, err);
-    return code;
+    if (outcome == TW_OK && ended != SQLITE_OK)
+        outcome = fail(db, ended, err);
+    return outcome;
 }
 
 #define OPEN_FLAGS (SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE)
@@ -531,25 +532,26 @@ static enum tw_err convert_keys(struct db *db, struct err *err)
     char text[16];
     int result = sqlite3_create_function(db->sqlite, "stored_key", 1,
         SQLITE_UTF8 | SQLITE_DETERMINISTIC, NULL, stored_key, NULL, NULL);
-    enum tw_err code = result == SQLITE_OK ? execute(db, "BEGIN IMMEDIATE", err)
-                                           : fail(db, result, err);
+    enum tw_err outcome = result == SQLITE_OK
+                              ? execute(db, "BEGIN IMMEDIATE", err)
+                              : fail(db, result, err);
 
-    if (code != TW_OK)
-        return code;
-    code = ask(db, "PRAGMA user_version", &version, text, err);
-    if (code == TW_OK && version == SCHEMA_UTF8_KEYS)
-        code = execute(db,
+    if (outcome != TW_OK)
+        return outcome;
+    outcome = ask(db, "PRAGMA user_version", &version, text, err);
+    if (outcome == TW_OK && version == SCHEMA_UTF8_KEYS)
+        outcome = execute(db,
             "UPDATE entities SET partition_key = stored_key(partition_key),"
             " row_key = stored_key(row_key)"
             " WHERE instr(partition_key, x'ee') OR instr(partition_key, x'ef')"
             " OR instr(row_key, x'ee') OR instr(row_key, x'ef');"
             "PRAGMA user_version = 2",
             err);
-    if (code == TW_OK)
-        code = execute(db, "COMMIT", err);
-    if (code != TW_OK)
+    if (outcome == TW_OK)
+        outcome = execute(db, "COMMIT", err);
+    if (outcome != TW_OK)
         db_rollback(db);
-    return code;
+    return outcome;
 }
 
 /* ---- opening ---- */
@@ -561,15 +563,15 @@ static enum tw_err check_ours(
 {
     int64_t id = 0, version = 0, objects = 0;
     char text[16];
-    enum tw_err code = ask(db, "PRAGMA application_id", &id, text, err);
+    enum tw_err outcome = ask(db, "PRAGMA application_id", &id, text, err);
 
-    if (code == TW_OK)
-        code = ask(db, "PRAGMA user_version", &version, text, err);
-    if (code == TW_OK)
-        code =
+    if (outcome == TW_OK)
+        outcome = ask(db, "PRAGMA user_version", &version, text, err);
+    if (outcome == TW_OK)
+        outcome =
             ask(db, "SELECT count(*) FROM sqlite_schema", &objects, text, err);
-    if (code != TW_OK)
-        return code;
+    if (outcome != TW_OK)
+        return outcome;
     *ret_empty = id == 0 && version == 0 && objects == 0;
     if (!*ret_empty && id != APPLICATION_ID)
         return err_fail(err, TW_INVALID,
@@ -589,13 +591,13 @@ static enum tw_err check_ours(
 static enum tw_err check_ours_at_once(
     struct db *db, bool *ret_empty, bool *ret_convert, struct err *err)
 {
-    enum tw_err code = execute(db, "BEGIN", err);
+    enum tw_err outcome = execute(db, "BEGIN", err);
 
-    if (code != TW_OK)
-        return code;
-    code = check_ours(db, ret_empty, ret_convert, err);
+    if (outcome != TW_OK)
+        return outcome;
+    outcome = check_ours(db, ret_empty, ret_convert, err);
     db_rollback(db);
-    return code;
+    return outcome;
 }
 
 /* Switches the file to the write-ahead log. If two processes do so at once, the
@@ -605,13 +607,13 @@ static enum tw_err use_log(struct db *db, struct err *err)
 {
     int64_t ignored;
     char mode[16];
-    enum tw_err code;
+    enum tw_err outcome;
 
     for (int times = 0;; times++) {
-        code = ask(db, "PRAGMA journal_mode = WAL", &ignored, mode, err);
-        if (code != TW_BUSY && code != TW_OK)
-            return code;
-        if (code == TW_OK &&
+        outcome = ask(db, "PRAGMA journal_mode = WAL", &ignored, mode, err);
+        if (outcome != TW_BUSY && outcome != TW_OK)
+            return outcome;
+        if (outcome == TW_OK &&
             (strcmp(mode, "wal") == 0 || strcmp(mode, "memory") == 0))
             return TW_OK;
         if (!wait_for_others(db, times))
@@ -624,7 +626,7 @@ static enum tw_err use_log(struct db *db, struct err *err)
 
 static enum tw_err configure(struct db *db, struct err *err)
 {
-    enum tw_err code = execute(db,
+    enum tw_err outcome = execute(db,
         "PRAGMA synchronous = FULL;"
         /* ON would overwrite the pages of each deleted row. */
         "PRAGMA secure_delete = OFF;"
@@ -634,44 +636,44 @@ static enum tw_err configure(struct db *db, struct err *err)
         "PRAGMA journal_size_limit = 8388608;",
         err);
 
-    if (code == TW_OK)
-        code = execute(db,
+    if (outcome == TW_OK)
+        outcome = execute(db,
             db->role == DB_WRITER
                 ? "PRAGMA cache_size = -1024"
                 : "PRAGMA cache_size = -256; PRAGMA query_only = ON",
             err);
-    return code;
+    return outcome;
 }
 
 static enum tw_err build_schema(struct db *db, struct err *err)
 {
     char numbers[96];
     bool empty = false, convert = false;
-    enum tw_err code;
+    enum tw_err outcome;
 
-    code = execute(db, "PRAGMA page_size = 4096", err);
+    outcome = execute(db, "PRAGMA page_size = 4096", err);
     /* Without this pragma db_give_back() could not shorten the file. */
-    if (code == TW_OK && strcmp(db->path, DB_MEMORY) != 0)
-        code = execute(db, "PRAGMA auto_vacuum = INCREMENTAL", err);
-    if (code == TW_OK)
-        code = use_log(db, err);
-    if (code == TW_OK)
-        code = execute(db, "BEGIN IMMEDIATE", err);
-    if (code != TW_OK)
-        return code;
-    code = check_ours(db, &empty, &convert, err);
-    if (code == TW_OK && empty)
-        code = execute(db, SCHEMA, err);
+    if (outcome == TW_OK && strcmp(db->path, DB_MEMORY) != 0)
+        outcome = execute(db, "PRAGMA auto_vacuum = INCREMENTAL", err);
+    if (outcome == TW_OK)
+        outcome = use_log(db, err);
+    if (outcome == TW_OK)
+        outcome = execute(db, "BEGIN IMMEDIATE", err);
+    if (outcome != TW_OK)
+        return outcome;
+    outcome = check_ours(db, &empty, &convert, err);
+    if (outcome == TW_OK && empty)
+        outcome = execute(db, SCHEMA, err);
     sqlite3_snprintf(sizeof(numbers), numbers,
         "PRAGMA application_id = %d; PRAGMA user_version = %d", APPLICATION_ID,
         SCHEMA_VERSION);
-    if (code == TW_OK && empty)
-        code = execute(db, numbers, err);
-    if (code == TW_OK)
-        code = execute(db, "COMMIT", err);
-    if (code != TW_OK)
+    if (outcome == TW_OK && empty)
+        outcome = execute(db, numbers, err);
+    if (outcome == TW_OK)
+        outcome = execute(db, "COMMIT", err);
+    if (outcome != TW_OK)
         db_rollback(db);
-    return code;
+    return outcome;
 }
 
 /* ---- upgrading files of earlier releases ---- */
@@ -683,20 +685,20 @@ static enum tw_err add_missing(
 {
     int64_t count = 0;
     char text[16];
-    enum tw_err code = ask(db, count_sql, &count, text, err);
+    enum tw_err outcome = ask(db, count_sql, &count, text, err);
 
-    if (code != TW_OK || count > 0)
-        return code;
-    code = execute(db, "BEGIN IMMEDIATE", err);
-    if (code == TW_OK)
-        code = ask(db, count_sql, &count, text, err);
-    if (code == TW_OK && count == 0)
-        code = execute(db, add_sql, err);
-    if (code == TW_OK)
-        code = execute(db, "COMMIT", err);
-    if (code != TW_OK)
+    if (outcome != TW_OK || count > 0)
+        return outcome;
+    outcome = execute(db, "BEGIN IMMEDIATE", err);
+    if (outcome == TW_OK)
+        outcome = ask(db, count_sql, &count, text, err);
+    if (outcome == TW_OK && count == 0)
+        outcome = execute(db, add_sql, err);
+    if (outcome == TW_OK)
+        outcome = execute(db, "COMMIT", err);
+    if (outcome != TW_OK)
         db_rollback(db);
-    return code;
+    return outcome;
 }
 
 #define COUNT_CLOCK                                                            \
@@ -711,25 +713,25 @@ static enum tw_err add_missing(
 static enum tw_err read_identity(struct db *db, struct err *err)
 {
     bool row = false;
-    enum tw_err code = db_start(db, DB_IDENTITY_READ, NULL, 0, err);
+    enum tw_err outcome = db_start(db, DB_IDENTITY_READ, NULL, 0, err);
     struct slice id;
 
-    if (code == TW_OK)
-        code = db_next(db, DB_IDENTITY_READ, &row, err);
-    if (code == TW_OK && row) {
+    if (outcome == TW_OK)
+        outcome = db_next(db, DB_IDENTITY_READ, &row, err);
+    if (outcome == TW_OK && row) {
         id = db_column_bytes(db, DB_IDENTITY_READ, 0);
         if (id.len == IDENTITY_LEN)
             memcpy(db->identity, id.at, IDENTITY_LEN);
     }
     db_end(db, DB_IDENTITY_READ);
-    return code;
+    return outcome;
 }
 
 /* Gives the file an identity if it has none, then reads the identity. */
 static enum tw_err identify(struct db *db, struct err *err)
 {
     char id[IDENTITY_LEN + 1], sql[160];
-    enum tw_err code;
+    enum tw_err outcome;
 
     if (strcmp(db->path, DB_MEMORY) == 0)
         return TW_OK;
@@ -738,10 +740,10 @@ static enum tw_err identify(struct db *db, struct err *err)
         "CREATE TABLE identity (id TEXT NOT NULL);"
         "INSERT INTO identity VALUES ('%s')",
         id);
-    code = add_missing(db, COUNT_IDENTITY, sql, err);
-    if (code == TW_OK)
-        code = read_identity(db, err);
-    return code;
+    outcome = add_missing(db, COUNT_IDENTITY, sql, err);
+    if (outcome == TW_OK)
+        outcome = read_identity(db, err);
+    return outcome;
 }
 
 const char *db_identity(const struct db *db)
@@ -757,12 +759,12 @@ const char *db_identity(const struct db *db)
  * disk is full, the first successful write stores the clock. */
 static enum tw_err try_writing(struct db *db, struct err *err)
 {
-    enum tw_err code;
+    enum tw_err outcome;
 
     db->until_ms = 0;
-    code = db_begin(db, err);
-    if (code != TW_OK)
-        return code == TW_BUSY ? TW_OK : code;
+    outcome = db_begin(db, err);
+    if (outcome != TW_OK)
+        return outcome == TW_BUSY ? TW_OK : outcome;
     db->stamped = !clock_counts(&db->clock);
     if (db_commit(db, err) != TW_OK)
         err->text[0] = '\0';
@@ -776,16 +778,16 @@ static enum tw_err check_read_only(
 {
     int64_t clocks = 0, identities = 0;
     char text[16];
-    enum tw_err code;
+    enum tw_err outcome;
 
     if (empty)
         return err_fail(err, TW_INVALID,
             "%s: the file is empty, and this user cannot write it", db->path);
-    code = ask(db, COUNT_CLOCK, &clocks, text, err);
-    if (code == TW_OK)
-        code = ask(db, COUNT_IDENTITY, &identities, text, err);
-    if (code != TW_OK)
-        return code;
+    outcome = ask(db, COUNT_CLOCK, &clocks, text, err);
+    if (outcome == TW_OK)
+        outcome = ask(db, COUNT_IDENTITY, &identities, text, err);
+    if (outcome != TW_OK)
+        return outcome;
     if (convert || clocks == 0)
         return err_fail(err, TW_INVALID,
             "%s: it was written by an earlier release of tableward: run any "
@@ -811,51 +813,51 @@ static void spare_counting(void)
 static enum tw_err make_usable(
     struct db *db, bool empty, bool convert, struct err *err)
 {
-    enum tw_err code = empty ? build_schema(db, err) : use_log(db, err);
+    enum tw_err outcome = empty ? build_schema(db, err) : use_log(db, err);
 
-    if (code == TW_OK && convert)
-        code = convert_keys(db, err);
-    if (code == TW_OK)
-        code = configure(db, err);
-    if (code == TW_OK)
-        code = add_missing(db, COUNT_CLOCK, ADD_CLOCK, err);
-    if (code == TW_OK)
-        code = identify(db, err);
-    return code == TW_OK ? try_writing(db, err) : code;
+    if (outcome == TW_OK && convert)
+        outcome = convert_keys(db, err);
+    if (outcome == TW_OK)
+        outcome = configure(db, err);
+    if (outcome == TW_OK)
+        outcome = add_missing(db, COUNT_CLOCK, ADD_CLOCK, err);
+    if (outcome == TW_OK)
+        outcome = identify(db, err);
+    return outcome == TW_OK ? try_writing(db, err) : outcome;
 }
 
 static enum tw_err open_file(struct db *db, struct err *err)
 {
     bool in_memory = strcmp(db->path, DB_MEMORY) == 0;
     bool empty = false, convert = false;
-    enum tw_err code = TW_OK;
+    enum tw_err outcome = TW_OK;
 
     if (db->role == DB_WRITER && !in_memory)
-        code = create_file(db->path, err);
+        outcome = create_file(db->path, err);
     /* The file of a DB_READER was checked when the writer of its pool opened
      * it. */
-    if (code == TW_OK && db->role != DB_READER && !in_memory)
-        code = file_names_check(db->path, err);
-    if (code == TW_OK && db->role == DB_READ_ONLY)
-        code = check_beside(db, err);
-    if (code == TW_OK)
-        code = open_handle(db, err);
-    if (code == TW_OK)
-        code = check_ours_at_once(db, &empty, &convert, err);
-    if (code == TW_OK && db->role == DB_WRITER)
+    if (outcome == TW_OK && db->role != DB_READER && !in_memory)
+        outcome = file_names_check(db->path, err);
+    if (outcome == TW_OK && db->role == DB_READ_ONLY)
+        outcome = check_beside(db, err);
+    if (outcome == TW_OK)
+        outcome = open_handle(db, err);
+    if (outcome == TW_OK)
+        outcome = check_ours_at_once(db, &empty, &convert, err);
+    if (outcome == TW_OK && db->role == DB_WRITER)
         return make_usable(db, empty, convert, err);
-    if (code == TW_OK)
-        code = configure(db, err);
-    if (code == TW_OK && db->role == DB_READ_ONLY)
-        code = check_read_only(db, empty, convert, err);
-    return code;
+    if (outcome == TW_OK)
+        outcome = configure(db, err);
+    if (outcome == TW_OK && db->role == DB_READ_ONLY)
+        outcome = check_read_only(db, empty, convert, err);
+    return outcome;
 }
 
 enum tw_err db_open(
     const char *path, enum db_role role, struct db **ret, struct err *err)
 {
     struct db *db;
-    enum tw_err code;
+    enum tw_err outcome;
 
     spare_counting();
     db = mem_alloc(sizeof(*db));
@@ -866,12 +868,12 @@ enum tw_err db_open(
         buf_init(&db->keys[i], KEY_MAX_BYTES);
     platform_mutex_init(&db->nap_lock);
     platform_cond_init(&db->nap);
-    code = open_file(db, err);
-    if (code == TW_OK)
+    outcome = open_file(db, err);
+    if (outcome == TW_OK)
         *ret = db;
     else
         db_close(db);
-    return code;
+    return outcome;
 }
 
 /* Moves as much of the log into the file as readers permit; other writers need
@@ -944,18 +946,18 @@ static void parse_clock(struct db *db)
 enum tw_err db_read_clock(struct db *db, struct err *err)
 {
     bool row = false;
-    enum tw_err code = db_start(db, DB_STAMP_READ, NULL, 0, err);
+    enum tw_err outcome = db_start(db, DB_STAMP_READ, NULL, 0, err);
 
-    if (code == TW_OK)
-        code = db_next(db, DB_STAMP_READ, &row, err);
-    if (code == TW_OK && !row)
-        code = fail(db, SQLITE_CORRUPT, err);
-    if (code == TW_OK) {
+    if (outcome == TW_OK)
+        outcome = db_next(db, DB_STAMP_READ, &row, err);
+    if (outcome == TW_OK && !row)
+        outcome = fail(db, SQLITE_CORRUPT, err);
+    if (outcome == TW_OK) {
         db->stamp = db_column_integer(db, DB_STAMP_READ, 0);
         parse_clock(db);
     }
     db_end(db, DB_STAMP_READ);
-    return code;
+    return outcome;
 }
 
 int64_t db_now_ticks(const struct db *db)
@@ -965,15 +967,15 @@ int64_t db_now_ticks(const struct db *db)
 
 enum tw_err db_begin(struct db *db, struct err *err)
 {
-    enum tw_err code = control(db, DB_BEGIN, err);
+    enum tw_err outcome = control(db, DB_BEGIN, err);
 
-    if (code != TW_OK)
-        return code;
+    if (outcome != TW_OK)
+        return outcome;
     db->stamped = false;
-    code = db_read_clock(db, err);
-    if (code != TW_OK)
+    outcome = db_read_clock(db, err);
+    if (outcome != TW_OK)
         db_rollback(db);
-    return code;
+    return outcome;
 }
 
 static enum tw_err write_stamp(struct db *db, struct err *err)
@@ -990,15 +992,15 @@ static enum tw_err write_stamp(struct db *db, struct err *err)
 
 enum tw_err db_commit(struct db *db, struct err *err)
 {
-    enum tw_err code = TW_OK;
+    enum tw_err outcome = TW_OK;
 
     if (db->stamped)
-        code = write_stamp(db, err);
-    if (code == TW_OK)
-        code = control(db, DB_COMMIT, err);
-    if (code != TW_OK)
+        outcome = write_stamp(db, err);
+    if (outcome == TW_OK)
+        outcome = control(db, DB_COMMIT, err);
+    if (outcome != TW_OK)
         db_rollback(db);
-    return code;
+    return outcome;
 }
 
 void db_rollback(struct db *db)
@@ -1021,9 +1023,9 @@ enum tw_err db_part_keep(struct db *db, struct err *err)
 
 enum tw_err db_part_undo(struct db *db, struct err *err)
 {
-    enum tw_err code = control(db, DB_PART_UNDO, err);
+    enum tw_err outcome = control(db, DB_PART_UNDO, err);
 
-    return code == TW_OK ? control(db, DB_PART_KEEP, err) : code;
+    return outcome == TW_OK ? control(db, DB_PART_KEEP, err) : outcome;
 }
 
 int64_t db_stamp(struct db *db)
@@ -1058,14 +1060,14 @@ enum tw_err db_spare_pages(
 {
     int64_t mode = 0, unused = 0, all = 0;
     char text[16];
-    enum tw_err code = ask(db, "PRAGMA auto_vacuum", &mode, text, err);
+    enum tw_err outcome = ask(db, "PRAGMA auto_vacuum", &mode, text, err);
 
-    if (code == TW_OK)
-        code = ask(db, "PRAGMA freelist_count", &unused, text, err);
-    if (code == TW_OK)
-        code = ask(db, "PRAGMA page_count", &all, text, err);
-    if (code != TW_OK)
-        return code;
+    if (outcome == TW_OK)
+        outcome = ask(db, "PRAGMA freelist_count", &unused, text, err);
+    if (outcome == TW_OK)
+        outcome = ask(db, "PRAGMA page_count", &all, text, err);
+    if (outcome != TW_OK)
+        return outcome;
     goes_on |= unused >= FREE_PAGES_BEGIN && unused >= all / FREE_SHARE;
     *ret = goes_on && mode != 0 && unused > FREE_PAGES_KEPT
                ? unused - FREE_PAGES_KEPT
@@ -1194,26 +1196,26 @@ enum tw_err db_run(struct db *db, enum db_sql sql,
     struct err *err)
 {
     bool row = false;
-    enum tw_err code = db_start(db, sql, values, count, err);
+    enum tw_err outcome = db_start(db, sql, values, count, err);
 
-    if (code == TW_OK)
-        code = db_next(db, sql, &row, err);
-    if (code == TW_OK && ret_changed)
+    if (outcome == TW_OK)
+        outcome = db_next(db, sql, &row, err);
+    if (outcome == TW_OK && ret_changed)
         *ret_changed = sqlite3_changes(db->sqlite);
     db_end(db, sql);
-    return code;
+    return outcome;
 }
 
 enum tw_err db_find(struct db *db, enum db_sql sql,
     const struct db_value *values, size_t count, int64_t *ret, struct err *err)
 {
     bool row = false;
-    enum tw_err code = db_start(db, sql, values, count, err);
+    enum tw_err outcome = db_start(db, sql, values, count, err);
 
-    if (code == TW_OK)
-        code = db_next(db, sql, &row, err);
-    if (code == TW_OK && row)
+    if (outcome == TW_OK)
+        outcome = db_next(db, sql, &row, err);
+    if (outcome == TW_OK && row)
         *ret = db_column_integer(db, sql, 0);
     db_end(db, sql);
-    return code == TW_OK && !row ? TW_NOT_FOUND : code;
+    return outcome == TW_OK && !row ? TW_NOT_FOUND : outcome;
 }

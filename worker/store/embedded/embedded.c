@@ -43,12 +43,12 @@ static enum tw_err find_spare_pages(struct db *db, void *arg, struct err *err)
 {
     struct embedded *embedded = arg;
     int64_t pages = 0;
-    enum tw_err code = db_spare_pages(
+    enum tw_err outcome = db_spare_pages(
         db, atomic_load(&embedded->spare_pages) > 0, &pages, err);
 
-    if (code == TW_OK)
+    if (outcome == TW_OK)
         atomic_store(&embedded->spare_pages, pages);
-    return code;
+    return outcome;
 }
 
 static enum tw_err give_back_pages(struct db *db, void *arg, struct err *err)
@@ -64,14 +64,14 @@ static enum tw_err give_back(
     struct store *store, struct exchange *exchange, bool *ret_more)
 {
     struct embedded *embedded = (struct embedded *)store;
-    enum tw_err code =
+    enum tw_err outcome =
         pool_read(embedded->pool, exchange, find_spare_pages, embedded);
 
-    if (code != TW_OK || atomic_load(&embedded->spare_pages) == 0)
-        return code;
-    code = pool_write(embedded->pool, exchange, give_back_pages, embedded);
-    *ret_more = code == TW_OK;
-    return code;
+    if (outcome != TW_OK || atomic_load(&embedded->spare_pages) == 0)
+        return outcome;
+    outcome = pool_write(embedded->pool, exchange, give_back_pages, embedded);
+    *ret_more = outcome == TW_OK;
+    return outcome;
 }
 
 static const struct store_ops OPS = {
@@ -135,11 +135,11 @@ static enum tw_err open_store(const char *name, const char *path,
     bool only_reads, struct store **ret, struct err *err)
 {
     struct pool *pool;
-    enum tw_err code = pool_open(path, only_reads, &pool, err);
+    enum tw_err outcome = pool_open(path, only_reads, &pool, err);
 
-    if (code == TW_OK)
+    if (outcome == TW_OK)
         *ret = new_store(name, path, pool);
-    return code;
+    return outcome;
 }
 
 enum tw_err embedded_open(

@@ -33,7 +33,7 @@ struct request {
     struct exchange *exchange;
     enum tw_err (*body)(struct db *, void *, struct err *);
     void *arg;
-    enum tw_err code; /* outcome of the request; valid once `done` is set */
+    enum tw_err outcome; /* valid once `done` is set */
     int64_t
         date_ticks; /* the store's clock after body; 0: body was not called */
     bool taken; /* a leader has taken this request; guarded by the pool's lock,
@@ -74,12 +74,12 @@ enum tw_err pool_open(
     struct pool *pool;
     struct db *writer = NULL, *reader = NULL;
     const char *identity;
-    enum tw_err code = db_open(path, DB_WRITER, &writer, err);
+    enum tw_err outcome = db_open(path, DB_WRITER, &writer, err);
 
-    if (code == TW_FULL && only_reads)
-        code = db_open(path, DB_READ_ONLY, &reader, err);
-    if (code != TW_OK)
-        return code;
+    if (outcome == TW_FULL && only_reads)
+        outcome = db_open(path, DB_READ_ONLY, &reader, err);
+    if (outcome != TW_OK)
+        return outcome;
     identity = db_identity(writer ? writer : reader);
     pool = mem_alloc(sizeof(*pool));
     pool->path = path;
@@ -146,27 +146,27 @@ static enum tw_err run(struct db *db, struct request *request)
 {
     struct exchange *exchange = request->exchange;
     int64_t now_ms = platform_boot_ms();
-    enum tw_err code;
+    enum tw_err outcome;
 
     if (!deadline_is_open(exchange->deadline, now_ms))
         return err_fail(&exchange->err, TW_STOPPED,
             "the deadline has passed; the file was not accessed");
     exchange->sent_ms = now_ms;
-    code = request->body(db, request->arg, &exchange->err);
+    outcome = request->body(db, request->arg, &exchange->err);
     request->date_ticks = db_now_ticks(db);
-    return code;
+    return outcome;
 }
 
-static bool is_answer(enum tw_err code)
+static bool is_answer(enum tw_err outcome)
 {
-    return code != TW_STOPPED && code != TW_BUSY && code != TW_FULL;
+    return outcome != TW_STOPPED && outcome != TW_BUSY && outcome != TW_FULL;
 }
 
 static enum tw_err end(const struct request *request)
 {
-    if (is_answer(request->code))
+    if (is_answer(request->outcome))
         request->exchange->date_ticks = request->date_ticks;
-    return request->code;
+    return request->outcome;
 }
 
 /* ---- reading ---- */
@@ -175,17 +175,17 @@ static enum tw_err borrow_writer(
     struct pool *pool, int64_t until_ms, struct exchange *exchange)
 {
     bool in_time = true;
-    enum tw_err code = TW_OK;
+    enum tw_err outcome = TW_OK;
 
     platform_lock(&pool->lock);
     while (pool->led && in_time)
         in_time = platform_wait(&pool->leader_gone, &pool->lock, until_ms);
     if (pool->led)
-        code = too_long(pool, exchange);
+        outcome = too_long(pool, exchange);
     else
         pool->led = true;
     platform_unlock(&pool->lock);
-    return code;
+    return outcome;
 }
 
 /* Call with the lock held, when the caller stops being the leader. Makes the
@@ -228,7 +228,7 @@ static enum tw_err borrow_reader(struct pool *pool, int64_t until_ms,
     struct exchange *exchange, struct db **ret)
 {
     bool in_time = true;
-    enum tw_err code = TW_OK;
+    enum tw_err outcome = TW_OK;
 
     *ret = NULL;
     platform_lock(&pool->lock);
@@ -240,27 +240,27 @@ static enum tw_err borrow_reader(struct pool *pool, int64_t until_ms,
     else if (pool->reader_count < READERS_MAX)
         pool->reader_count++;
     else
-        code = too_long(pool, exchange);
+        outcome = too_long(pool, exchange);
     platform_unlock(&pool->lock);
-    if (code != TW_OK || (*ret && db_is_current(*ret)))
-        return code;
+    if (outcome != TW_OK || (*ret && db_is_current(*ret)))
+        return outcome;
     db_close(*ret);
-    code = db_open(pool->path, pool->writer ? DB_READER : DB_READ_ONLY, ret,
+    outcome = db_open(pool->path, pool->writer ? DB_READER : DB_READ_ONLY, ret,
         &exchange->err);
-    if (code != TW_OK)
+    if (outcome != TW_OK)
         return_reader(pool, NULL);
-    return code;
+    return outcome;
 }
 
 /* Returns the connection to the pool. If the connection is no longer current,
  * what was read from it is not reliable; the connection is closed, and the
  * outcome is TW_BUSY. */
 static enum tw_err end_reading(struct pool *pool, struct exchange *exchange,
-    struct db *db, enum tw_err code)
+    struct db *db, enum tw_err outcome)
 {
     if (db_is_current(db)) {
         return_reader(pool, db);
-        return code;
+        return outcome;
     }
     db_close(db);
     return_reader(pool, NULL);
@@ -276,22 +276,22 @@ enum tw_err pool_read(struct pool *pool, struct exchange *exchange,
         platform_boot_ms() + deadline_timeout_ms(exchange->deadline);
     struct request own = {.exchange = exchange, .body = body, .arg = arg};
     struct db *db = pool->writer;
-    enum tw_err code;
+    enum tw_err outcome;
 
     if (pool->in_memory)
-        code = borrow_writer(pool, until_ms, exchange);
+        outcome = borrow_writer(pool, until_ms, exchange);
     else
-        code = borrow_reader(pool, until_ms, exchange, &db);
-    if (code != TW_OK)
-        return code;
+        outcome = borrow_reader(pool, until_ms, exchange, &db);
+    if (outcome != TW_OK)
+        return outcome;
     db_wait_until(db, until_ms);
-    own.code = db_read_clock(db, &exchange->err);
-    if (own.code == TW_OK)
-        own.code = run(db, &own);
+    own.outcome = db_read_clock(db, &exchange->err);
+    if (own.outcome == TW_OK)
+        own.outcome = run(db, &own);
     if (pool->in_memory)
         return_writer(pool);
     else
-        own.code = end_reading(pool, exchange, db, own.code);
+        own.outcome = end_reading(pool, exchange, db, own.outcome);
     return end(&own);
 }
 
@@ -299,35 +299,35 @@ enum tw_err pool_read(struct pool *pool, struct exchange *exchange,
 
 /* Does the outcome end the whole transaction, and not only the part? If it
  * does, SQLite has rolled the transaction back, or the caller must do so. */
-static bool ends_all(enum tw_err code)
+static bool ends_all(enum tw_err outcome)
 {
-    return code == TW_FULL || code == TW_BUSY;
+    return outcome == TW_FULL || outcome == TW_BUSY;
 }
 
 static enum tw_err run_part(struct db *db, struct request *request)
 {
     struct err *err = &request->exchange->err;
     enum tw_err undone;
-    enum tw_err code = db_part_begin(db, err);
+    enum tw_err outcome = db_part_begin(db, err);
 
-    if (code != TW_OK)
-        return code;
-    code = run(db, request);
-    if (code == TW_OK)
+    if (outcome != TW_OK)
+        return outcome;
+    outcome = run(db, request);
+    if (outcome == TW_OK)
         return db_part_keep(db, err);
-    if (ends_all(code))
-        return code;
+    if (ends_all(outcome))
+        return outcome;
     undone = db_part_undo(db, NULL);
-    return undone == TW_OK ? code : undone;
+    return undone == TW_OK ? outcome : undone;
 }
 
 static void fail_all(
-    struct request *requests, enum tw_err code, const struct err *err)
+    struct request *requests, enum tw_err outcome, const struct err *err)
 {
     struct err copy = *err;
 
     for (struct request *each = requests; each; each = each->next) {
-        each->code = code;
+        each->outcome = outcome;
         each->exchange->err = copy;
     }
 }
@@ -337,19 +337,19 @@ static void fail_all(
 static void run_group(struct db *db, struct request *requests)
 {
     struct err err;
-    enum tw_err code;
+    enum tw_err outcome;
 
     for (struct request *each = requests; each; each = each->next) {
-        each->code = run_part(db, each);
-        if (ends_all(each->code)) {
+        each->outcome = run_part(db, each);
+        if (ends_all(each->outcome)) {
             db_rollback(db);
-            fail_all(requests, each->code, &each->exchange->err);
+            fail_all(requests, each->outcome, &each->exchange->err);
             return;
         }
     }
-    code = db_commit(db, &err);
-    if (code != TW_OK)
-        fail_all(requests, code, &err);
+    outcome = db_commit(db, &err);
+    if (outcome != TW_OK)
+        fail_all(requests, outcome, &err);
 }
 
 /* Call with the lock held. Removes all queued requests, and returns them as a
@@ -368,7 +368,7 @@ static struct request *take_queued(struct pool *pool)
 /* Call with the lock held. Removes request from the queue without running
  * it. */
 static void give_up(
-    struct pool *pool, struct request *request, enum tw_err code)
+    struct pool *pool, struct request *request, enum tw_err outcome)
 {
     struct request **at = &pool->queued;
 
@@ -377,7 +377,7 @@ static void give_up(
     *at = request->next;
     if (!*at)
         pool->queued_end = at;
-    request->code = code;
+    request->outcome = outcome;
     request->done = true;
 }
 
@@ -402,15 +402,15 @@ static void tell(struct request *requests)
 static void lead(struct pool *pool, struct request *own, int64_t until_ms)
 {
     struct request *requests = NULL;
-    enum tw_err code;
+    enum tw_err outcome;
 
     pool->led = true;
     platform_unlock(&pool->lock);
     db_wait_until(pool->writer, until_ms);
-    code = db_begin(pool->writer, &own->exchange->err);
+    outcome = db_begin(pool->writer, &own->exchange->err);
     platform_lock(&pool->lock);
-    if (code != TW_OK)
-        give_up(pool, own, code);
+    if (outcome != TW_OK)
+        give_up(pool, own, outcome);
     else
         requests = take_queued(pool);
     platform_unlock(&pool->lock);

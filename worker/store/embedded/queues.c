@@ -18,12 +18,12 @@
 static enum tw_err find_queue(
     struct db *db, const char *queue, int64_t *ret, struct err *err)
 {
-    enum tw_err code = db_find(
+    enum tw_err outcome = db_find(
         db, DB_QUEUE_FIND, DB_VALUES(db_text(slice_of(queue))), ret, err);
 
-    if (code == TW_NOT_FOUND)
-        return err_fail(err, code, "queue %s does not exist", queue);
-    return code;
+    if (outcome == TW_NOT_FOUND)
+        return err_fail(err, outcome, "queue %s does not exist", queue);
+    return outcome;
 }
 
 static struct slice write_receipt(int64_t stamp, struct arena *arena)
@@ -71,11 +71,11 @@ enum tw_err queues_create(
     struct store *store, struct exchange *exchange, const char *queue)
 {
     struct naming naming = {queue};
-    enum tw_err code =
+    enum tw_err outcome =
         pool_read(embedded_pool(store), exchange, exists_body, &naming);
 
-    if (code != TW_NOT_FOUND)
-        return code;
+    if (outcome != TW_NOT_FOUND)
+        return outcome;
     exchange->err.text[0] = '\0';
     return pool_write(embedded_pool(store), exchange, create_body, &naming);
 }
@@ -98,17 +98,17 @@ static enum tw_err put_body(struct db *db, void *arg, struct err *err)
     int64_t inserted = whole_seconds(platform_wall_ticks());
     int64_t visible = db_now_ticks(db) + putting->hide_s * TICKS_PER_S;
     int64_t queue, receipt;
-    enum tw_err code = find_queue(db, putting->queue, &queue, err);
+    enum tw_err outcome = find_queue(db, putting->queue, &queue, err);
 
-    if (code != TW_OK)
-        return code;
+    if (outcome != TW_OK)
+        return outcome;
     receipt = db_stamp(db);
-    code = db_run(db, DB_MESSAGE_ADD,
+    outcome = db_run(db, DB_MESSAGE_ADD,
         DB_VALUES(db_integer(queue), db_text(putting->id), db_integer(receipt),
             db_integer(inserted), db_integer(visible), db_bytes(putting->text)),
         NULL, err);
-    if (code != TW_OK)
-        return code;
+    if (outcome != TW_OK)
+        return outcome;
     ret->list[0] = (struct message){
         .id = arena_copy(&ret->arena, putting->id),
         .pop_receipt = write_receipt(receipt, &ret->arena),
@@ -125,13 +125,13 @@ enum tw_err queues_put(struct store *store, struct exchange *exchange,
 {
     char id[37];
     struct putting putting = {queue, {id, sizeof(id) - 1}, text, hide_s, ret};
-    enum tw_err code;
+    enum tw_err outcome;
 
     text_random_uuid(id);
-    code = pool_write(embedded_pool(store), exchange, put_body, &putting);
-    if (code != TW_OK)
+    outcome = pool_write(embedded_pool(store), exchange, put_body, &putting);
+    if (outcome != TW_OK)
         ret->count = 0;
-    return code;
+    return outcome;
 }
 
 /* ---- get, peek ---- */
@@ -164,30 +164,30 @@ static enum tw_err read_due(struct db *db, struct getting *getting,
     int64_t queue, int64_t now_ticks, struct err *err)
 {
     bool row = false;
-    enum tw_err code = db_start(db, DB_MESSAGE_DUE,
+    enum tw_err outcome = db_start(db, DB_MESSAGE_DUE,
         DB_VALUES(db_integer(queue), db_integer(now_ticks),
             db_integer(getting->count)),
         err);
 
-    if (code == TW_OK)
-        code = db_next(db, DB_MESSAGE_DUE, &row, err);
-    while (code == TW_OK && row) {
+    if (outcome == TW_OK)
+        outcome = db_next(db, DB_MESSAGE_DUE, &row, err);
+    while (outcome == TW_OK && row) {
         add_message(db, getting);
-        code = db_next(db, DB_MESSAGE_DUE, &row, err);
+        outcome = db_next(db, DB_MESSAGE_DUE, &row, err);
     }
     db_end(db, DB_MESSAGE_DUE);
-    return code;
+    return outcome;
 }
 
 static enum tw_err peek_body(struct db *db, void *arg, struct err *err)
 {
     struct getting *getting = arg;
     int64_t queue;
-    enum tw_err code = find_queue(db, getting->queue, &queue, err);
+    enum tw_err outcome = find_queue(db, getting->queue, &queue, err);
 
-    if (code == TW_OK)
-        code = read_due(db, getting, queue, db_now_ticks(db), err);
-    return code;
+    if (outcome == TW_OK)
+        outcome = read_due(db, getting, queue, db_now_ticks(db), err);
+    return outcome;
 }
 
 /* Hides the messages and gives them a pop receipt. All messages of one get
@@ -198,10 +198,10 @@ static enum tw_err take(
     struct messages *ret = getting->ret;
     int64_t visible = now_ticks + getting->visibility_timeout_s * TICKS_PER_S;
     int64_t receipt = db_stamp(db);
-    enum tw_err code = TW_OK;
+    enum tw_err outcome = TW_OK;
 
-    for (size_t i = 0; i < ret->count && code == TW_OK; i++) {
-        code = db_run(db, DB_MESSAGE_TAKE,
+    for (size_t i = 0; i < ret->count && outcome == TW_OK; i++) {
+        outcome = db_run(db, DB_MESSAGE_TAKE,
             DB_VALUES(db_integer(receipt), db_integer(visible),
                 db_integer(getting->numbers[i])),
             NULL, err);
@@ -209,7 +209,7 @@ static enum tw_err take(
         ret->list[i].next_visible_ticks = visible;
         ret->list[i].dequeue_count++;
     }
-    return code;
+    return outcome;
 }
 
 static enum tw_err get_body(struct db *db, void *arg, struct err *err)
@@ -217,25 +217,25 @@ static enum tw_err get_body(struct db *db, void *arg, struct err *err)
     struct getting *getting = arg;
     int64_t now_ticks = db_now_ticks(db);
     int64_t queue;
-    enum tw_err code = find_queue(db, getting->queue, &queue, err);
+    enum tw_err outcome = find_queue(db, getting->queue, &queue, err);
 
-    if (code == TW_OK)
-        code = read_due(db, getting, queue, now_ticks, err);
-    if (code == TW_OK && getting->ret->count > 0)
-        code = take(db, getting, now_ticks, err);
-    return code;
+    if (outcome == TW_OK)
+        outcome = read_due(db, getting, queue, now_ticks, err);
+    if (outcome == TW_OK && getting->ret->count > 0)
+        outcome = take(db, getting, now_ticks, err);
+    return outcome;
 }
 
 enum tw_err queues_peek(struct store *store, struct exchange *exchange,
     const char *queue, unsigned count, struct messages *ret)
 {
     struct getting getting = {.queue = queue, .count = count, .ret = ret};
-    enum tw_err code =
+    enum tw_err outcome =
         pool_read(embedded_pool(store), exchange, peek_body, &getting);
 
-    if (code != TW_OK)
+    if (outcome != TW_OK)
         ret->count = 0;
-    return code;
+    return outcome;
 }
 
 enum tw_err queues_get(struct store *store, struct exchange *exchange,
@@ -248,16 +248,16 @@ enum tw_err queues_get(struct store *store, struct exchange *exchange,
         .ret = ret};
     /* An idle worker polls. It peeks first, because a get is a write, which
      * would block other writers even if the queue is empty. */
-    enum tw_err code = queues_peek(store, exchange, queue, 1, ret);
+    enum tw_err outcome = queues_peek(store, exchange, queue, 1, ret);
 
-    if (code != TW_OK || ret->count == 0)
-        return code;
+    if (outcome != TW_OK || ret->count == 0)
+        return outcome;
     arena_clear(&ret->arena);
     ret->count = 0;
-    code = pool_write(embedded_pool(store), exchange, get_body, &getting);
-    if (code != TW_OK)
+    outcome = pool_write(embedded_pool(store), exchange, get_body, &getting);
+    if (outcome != TW_OK)
         ret->count = 0;
-    return code;
+    return outcome;
 }
 
 /* ---- renew, delete ---- */
@@ -284,17 +284,17 @@ static enum tw_err renew_body(struct db *db, void *arg, struct err *err)
     int64_t visible = db_now_ticks(db) + holding->hide_s * TICKS_PER_S;
     int changed = 0;
     int64_t queue;
-    enum tw_err code = find_queue(db, holding->queue, &queue, err);
+    enum tw_err outcome = find_queue(db, holding->queue, &queue, err);
 
-    if (code != TW_OK)
-        return code;
+    if (outcome != TW_OK)
+        return outcome;
     holding->new_receipt = db_stamp(db);
-    code = db_run(db, DB_MESSAGE_RENEW,
+    outcome = db_run(db, DB_MESSAGE_RENEW,
         DB_VALUES(db_integer(holding->new_receipt), db_integer(visible),
             db_integer(queue), db_text(holding->id),
             db_integer(holding->receipt)),
         &changed, err);
-    return code == TW_OK ? lost(changed, err) : code;
+    return outcome == TW_OK ? lost(changed, err) : outcome;
 }
 
 static enum tw_err delete_body(struct db *db, void *arg, struct err *err)
@@ -302,14 +302,14 @@ static enum tw_err delete_body(struct db *db, void *arg, struct err *err)
     const struct holding *holding = arg;
     int changed = 0;
     int64_t queue;
-    enum tw_err code = find_queue(db, holding->queue, &queue, err);
+    enum tw_err outcome = find_queue(db, holding->queue, &queue, err);
 
-    if (code == TW_OK)
-        code = db_run(db, DB_MESSAGE_DELETE,
+    if (outcome == TW_OK)
+        outcome = db_run(db, DB_MESSAGE_DELETE,
             DB_VALUES(db_integer(queue), db_text(holding->id),
                 db_integer(holding->receipt)),
             &changed, err);
-    return code == TW_OK ? lost(changed, err) : code;
+    return outcome == TW_OK ? lost(changed, err) : outcome;
 }
 
 enum tw_err queues_renew(struct store *store, struct exchange *exchange,
@@ -319,13 +319,13 @@ enum tw_err queues_renew(struct store *store, struct exchange *exchange,
         .id = id,
         .receipt = read_receipt(slice_of(pop_receipt)),
         .hide_s = hide_s};
-    enum tw_err code =
+    enum tw_err outcome =
         pool_write(embedded_pool(store), exchange, renew_body, &holding);
 
-    if (code == TW_OK)
+    if (outcome == TW_OK)
         (void)snprintf(
             pop_receipt, QUEUE_RECEIPT_MAX, "%" PRId64, holding.new_receipt);
-    return code;
+    return outcome;
 }
 
 enum tw_err queues_delete(struct store *store, struct exchange *exchange,
@@ -348,22 +348,22 @@ static enum tw_err count_body(struct db *db, void *arg, struct err *err)
 {
     struct counting *counting = arg;
     int64_t queue;
-    enum tw_err code = find_queue(db, counting->queue, &queue, err);
+    enum tw_err outcome = find_queue(db, counting->queue, &queue, err);
 
-    if (code == TW_OK)
-        code = db_find(db, DB_MESSAGE_COUNT, DB_VALUES(db_integer(queue)),
+    if (outcome == TW_OK)
+        outcome = db_find(db, DB_MESSAGE_COUNT, DB_VALUES(db_integer(queue)),
             &counting->count, err);
-    return code;
+    return outcome;
 }
 
 enum tw_err queues_count(struct store *store, struct exchange *exchange,
     const char *queue, int64_t *ret)
 {
     struct counting counting = {.queue = queue};
-    enum tw_err code =
+    enum tw_err outcome =
         pool_read(embedded_pool(store), exchange, count_body, &counting);
 
-    if (code == TW_OK)
+    if (outcome == TW_OK)
         *ret = counting.count;
-    return code;
+    return outcome;
 }

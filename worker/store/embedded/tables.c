@@ -79,12 +79,12 @@ static struct slice key_after(struct slice key, struct arena *arena)
 static enum tw_err find_table(
     struct db *db, const char *table, int64_t *ret, struct err *err)
 {
-    enum tw_err code = db_find(
+    enum tw_err outcome = db_find(
         db, DB_TABLE_FIND, DB_VALUES(db_text(slice_of(table))), ret, err);
 
-    if (code == TW_NOT_FOUND)
-        return err_fail(err, code, "table %s does not exist", table);
-    return code;
+    if (outcome == TW_NOT_FOUND)
+        return err_fail(err, outcome, "table %s does not exist", table);
+    return outcome;
 }
 
 /* ---- continuation tokens ---- */
@@ -107,18 +107,18 @@ static struct slice write_token(struct slice key, struct arena *arena)
 static enum tw_err read_token(
     struct slice token, struct arena *arena, struct slice *ret, struct err *err)
 {
-    enum tw_err code = TW_OK;
+    enum tw_err outcome = TW_OK;
     struct buf key;
 
     buf_init(&key, token.len);
     if (!slice_begins(token, slice_of("1!")) ||
         !text_percent_decode(&key, (struct slice){token.at + 2, token.len - 2}))
-        code = err_fail(err, TW_INVALID,
+        outcome = err_fail(err, TW_INVALID,
             "invalid continuation token: this store did not issue it");
     else
         *ret = arena_copy(arena, buf_slice(&key));
     buf_done(&key);
-    return code;
+    return outcome;
 }
 
 /* ---- tables as such ---- */
@@ -147,11 +147,11 @@ enum tw_err tables_create(
     struct store *store, struct exchange *exchange, const char *table)
 {
     struct naming naming = {table};
-    enum tw_err code =
+    enum tw_err outcome =
         pool_read(embedded_pool(store), exchange, exists_body, &naming);
 
-    if (code != TW_NOT_FOUND)
-        return code;
+    if (outcome != TW_NOT_FOUND)
+        return outcome;
     exchange->err.text[0] = '\0';
     return pool_write(embedded_pool(store), exchange, create_body, &naming);
 }
@@ -166,35 +166,35 @@ static enum tw_err list_rows(
 {
     struct page *page = listing->page;
     bool row = false;
-    enum tw_err code;
+    enum tw_err outcome;
 
     page->entities =
         arena_alloc(&page->arena, PAGE_MAX_ENTITIES * sizeof(struct entity));
-    code = db_next(db, DB_TABLE_LIST, &row, err);
-    while (code == TW_OK && row && page->count < PAGE_MAX_ENTITIES) {
+    outcome = db_next(db, DB_TABLE_LIST, &row, err);
+    while (outcome == TW_OK && row && page->count < PAGE_MAX_ENTITIES) {
         page->entities[page->count++].partition_key =
             arena_copy(&page->arena, db_column_bytes(db, DB_TABLE_LIST, 0));
-        code = db_next(db, DB_TABLE_LIST, &row, err);
+        outcome = db_next(db, DB_TABLE_LIST, &row, err);
     }
-    if (code == TW_OK && row) {
+    if (outcome == TW_OK && row) {
         page->next.more = true;
         page->next.partition_key = write_token(
             page->entities[page->count - 1].partition_key, &page->arena);
     }
-    return code;
+    return outcome;
 }
 
 static enum tw_err list_body(struct db *db, void *arg, struct err *err)
 {
     struct listing *listing = arg;
-    enum tw_err code = db_start(db, DB_TABLE_LIST,
+    enum tw_err outcome = db_start(db, DB_TABLE_LIST,
         DB_VALUES(db_text(listing->after), db_integer(PAGE_MAX_ENTITIES + 1)),
         err);
 
-    if (code == TW_OK)
-        code = list_rows(db, listing, err);
+    if (outcome == TW_OK)
+        outcome = list_rows(db, listing, err);
     db_end(db, DB_TABLE_LIST);
-    return code;
+    return outcome;
 }
 
 enum tw_err tables_list(struct store *store, struct exchange *exchange,
@@ -202,16 +202,17 @@ enum tw_err tables_list(struct store *store, struct exchange *exchange,
 {
     struct listing listing = {.page = ret};
     struct arena arena;
-    enum tw_err code = TW_OK;
+    enum tw_err outcome = TW_OK;
 
     arena_init(&arena);
     if (from.more)
-        code = read_token(
+        outcome = read_token(
             from.partition_key, &arena, &listing.after, &exchange->err);
-    if (code == TW_OK)
-        code = pool_read(embedded_pool(store), exchange, list_body, &listing);
+    if (outcome == TW_OK)
+        outcome =
+            pool_read(embedded_pool(store), exchange, list_body, &listing);
     arena_done(&arena);
-    return code;
+    return outcome;
 }
 
 /* ---- reading an entity ---- */
@@ -231,15 +232,15 @@ struct row {
 static enum tw_err read_row(
     struct row *row, struct arena *arena, struct entity *ret, struct err *err)
 {
-    enum tw_err code = TW_OK;
+    enum tw_err outcome = TW_OK;
 
     *ret = (struct entity){0};
     if (row->has_properties && row->reader)
-        code = entity_read(
+        outcome = entity_read(
             row->reader, row->properties, false, arena, ret, NULL, err);
     else if (row->has_properties)
-        code = entity_parse(row->properties, false, arena, ret, NULL, err);
-    if (code != TW_OK) {
+        outcome = entity_parse(row->properties, false, arena, ret, NULL, err);
+    if (outcome != TW_OK) {
         /* tableward wrote this row, so the file is damaged; the request is
          * valid. */
         err_prefix(err, "the stored entity '%.*s', '%.*s' is damaged",
@@ -280,19 +281,19 @@ static enum tw_err get_row(
         .row_key = getting->row_key,
         .has_properties = true};
     bool there = false;
-    enum tw_err code = db_next(db, DB_ENTITY_GET, &there, err);
+    enum tw_err outcome = db_next(db, DB_ENTITY_GET, &there, err);
 
-    if (code != TW_OK)
-        return code;
+    if (outcome != TW_OK)
+        return outcome;
     if (!there)
         return err_fail(err, TW_NOT_FOUND, "the entity does not exist");
     row.stamp = db_column_integer(db, DB_ENTITY_GET, 0);
     row.timestamp_ticks = db_column_integer(db, DB_ENTITY_GET, 1);
     row.properties =
         arena_copy(&page->arena, properties_of(db, DB_ENTITY_GET, 2));
-    code = read_row(&row, &page->arena, &entity, err);
-    if (code != TW_OK)
-        return code;
+    outcome = read_row(&row, &page->arena, &entity, err);
+    if (outcome != TW_OK)
+        return outcome;
     page->entities = arena_alloc(&page->arena, sizeof(entity));
     entity_copy(&page->entities[0], &page->arena, &entity);
     page->count = 1;
@@ -303,17 +304,17 @@ static enum tw_err get_body(struct db *db, void *arg, struct err *err)
 {
     const struct getting *getting = arg;
     int64_t table;
-    enum tw_err code = find_table(db, getting->table, &table, err);
+    enum tw_err outcome = find_table(db, getting->table, &table, err);
 
-    if (code == TW_OK)
-        code = db_start(db, DB_ENTITY_GET,
+    if (outcome == TW_OK)
+        outcome = db_start(db, DB_ENTITY_GET,
             DB_VALUES(db_integer(table), db_key(getting->partition_key),
                 db_key(getting->row_key)),
             err);
-    if (code == TW_OK)
-        code = get_row(db, getting, err);
+    if (outcome == TW_OK)
+        outcome = get_row(db, getting, err);
     db_end(db, DB_ENTITY_GET);
-    return code;
+    return outcome;
 }
 
 enum tw_err tables_get(struct store *store, struct exchange *exchange,
@@ -423,31 +424,32 @@ static enum tw_err continue_from(
     struct scanning *scanning, struct continuation from, struct err *err)
 {
     struct position first;
-    enum tw_err code = read_token(
+    enum tw_err outcome = read_token(
         from.partition_key, &scanning->arena, &first.partition_key, err);
 
-    if (code == TW_OK)
-        code = read_token(from.row_key, &scanning->arena, &first.row_key, err);
-    if (code == TW_OK)
+    if (outcome == TW_OK)
+        outcome =
+            read_token(from.row_key, &scanning->arena, &first.row_key, err);
+    if (outcome == TW_OK)
         scanning->first = first;
-    return code;
+    return outcome;
 }
 
 static enum tw_err prepare(struct scanning *scanning, struct err *err)
 {
     const struct scan_request *request = scanning->request;
-    enum tw_err code = TW_OK;
+    enum tw_err outcome = TW_OK;
 
     if (request->filter.len > 0)
-        code = filter_parse(
+        outcome = filter_parse(
             request->filter, &scanning->arena, &scanning->filter, err);
-    if (code != TW_OK)
-        return code;
+    if (outcome != TW_OK)
+        return outcome;
     scanning->sql = choose_sql(scanning);
     find_bounds(scanning);
     if (request->from.more)
-        code = continue_from(scanning, request->from, err);
-    return code;
+        outcome = continue_from(scanning, request->from, err);
+    return outcome;
 }
 
 static bool is_selected(const struct scan_request *request, struct slice name)
@@ -583,7 +585,7 @@ static enum tw_err take_row(
 {
     struct entity entity;
     struct row row = {.reader = scanning->reader};
-    enum tw_err code;
+    enum tw_err outcome;
 
     row_of(db, scanning->sql, &row);
     *ret_on = !is_full(scanning);
@@ -597,17 +599,17 @@ static enum tw_err take_row(
     if (!key_range_has(&scanning->request->row_key, row.row_key))
         return miss(db, scanning, &row, err);
     scanning->misses = 0;
-    code = read_row(&row, &scanning->scratch, &entity, err);
-    if (code == TW_FULL && scanning->request->damaged_too) {
+    outcome = read_row(&row, &scanning->scratch, &entity, err);
+    if (outcome == TW_FULL && scanning->request->damaged_too) {
         entity = (struct entity){
             .partition_key = row.partition_key, .row_key = row.row_key};
-    } else if (code != TW_OK || !filter_matches(scanning->filter, &entity)) {
-        return code;
+    } else if (outcome != TW_OK || !filter_matches(scanning->filter, &entity)) {
+        return outcome;
     }
     select_properties(scanning->request, &entity);
-    code = make_room(scanning, &entity, ret_on, err);
-    if (code != TW_OK)
-        return code;
+    outcome = make_room(scanning, &entity, ret_on, err);
+    if (outcome != TW_OK)
+        return outcome;
     if (*ret_on)
         add_entity(scanning->page, &scanning->room, &entity);
     else
@@ -619,41 +621,42 @@ static enum tw_err scan_body(struct db *db, void *arg, struct err *err)
 {
     struct scanning *scanning = arg;
     bool on = true, row = true;
-    enum tw_err code =
+    enum tw_err outcome =
         find_table(db, scanning->request->table, &scanning->table, err);
 
-    if (code == TW_OK)
-        code = start_rows(db, scanning, err);
-    while (code == TW_OK && on) {
-        code = db_next(db, scanning->sql, &row, err);
-        if (code != TW_OK || !row)
+    if (outcome == TW_OK)
+        outcome = start_rows(db, scanning, err);
+    while (outcome == TW_OK && on) {
+        outcome = db_next(db, scanning->sql, &row, err);
+        if (outcome != TW_OK || !row)
             break;
-        code = take_row(db, scanning, &on, err);
+        outcome = take_row(db, scanning, &on, err);
     }
     db_end(db, scanning->sql);
-    return code;
+    return outcome;
 }
 
 enum tw_err tables_scan(struct store *store, struct exchange *exchange,
     const struct scan_request *request, struct page *ret)
 {
     struct scanning scanning = {.request = request, .page = ret};
-    enum tw_err code;
+    enum tw_err outcome;
 
     arena_init(&scanning.arena);
     arena_init(&scanning.scratch);
     scanning.reader = entity_reader_new();
-    code = prepare(&scanning, &exchange->err);
-    if (code == TW_OK)
-        code = pool_read(embedded_pool(store), exchange, scan_body, &scanning);
-    if (code != TW_OK) {
+    outcome = prepare(&scanning, &exchange->err);
+    if (outcome == TW_OK)
+        outcome =
+            pool_read(embedded_pool(store), exchange, scan_body, &scanning);
+    if (outcome != TW_OK) {
         ret->count = 0;
         ret->next = (struct continuation){0};
     }
     entity_reader_free(scanning.reader);
     arena_done(&scanning.scratch);
     arena_done(&scanning.arena);
-    return code;
+    return outcome;
 }
 
 /* ---- batch ---- */
@@ -690,20 +693,20 @@ static enum tw_err find_stored(struct db *db, const struct change *change,
     int64_t *ret_body, struct err *err)
 {
     bool there = false;
-    enum tw_err code = db_start(db, DB_ENTITY_FIND,
+    enum tw_err outcome = db_start(db, DB_ENTITY_FIND,
         DB_VALUES(db_integer(change->table), db_key(change->partition_key),
             db_key(change->row_key)),
         err);
 
-    if (code == TW_OK)
-        code = db_next(db, DB_ENTITY_FIND, &there, err);
-    if (code == TW_OK)
-        code = check_found(change, there,
+    if (outcome == TW_OK)
+        outcome = db_next(db, DB_ENTITY_FIND, &there, err);
+    if (outcome == TW_OK)
+        outcome = check_found(change, there,
             there ? db_column_integer(db, DB_ENTITY_FIND, 0) : 0, err);
-    if (code == TW_OK)
+    if (outcome == TW_OK)
         *ret_body = db_column_integer(db, DB_ENTITY_FIND, 1);
     db_end(db, DB_ENTITY_FIND);
-    return code;
+    return outcome;
 }
 
 static enum tw_err drop_body(struct db *db, int64_t body, struct err *err)
@@ -722,49 +725,50 @@ static enum tw_err put_json(struct db *db, enum db_sql sql,
     bool is_long = change->partition_key.len + change->row_key.len + json.len >
                    RECORD_MAX_BYTES;
     int64_t body = is_long ? db_stamp(db) : 0;
-    enum tw_err code = db_run(db, sql,
+    enum tw_err outcome = db_run(db, sql,
         DB_VALUES(db_integer(change->table), db_key(change->partition_key),
             db_key(change->row_key), db_integer(change->stamp),
             db_integer(change->now_ticks), db_integer(body),
             db_bytes(is_long ? NOTHING : json)),
         ret_changed, err);
 
-    if (code == TW_OK && is_long && *ret_changed > 0)
-        code = db_run(db, DB_BODY_ADD,
+    if (outcome == TW_OK && is_long && *ret_changed > 0)
+        outcome = db_run(db, DB_BODY_ADD,
             DB_VALUES(db_integer(body), db_bytes(json)), NULL, err);
-    return code;
+    return outcome;
 }
 
 static enum tw_err insert(
     struct db *db, const struct change *change, struct err *err)
 {
     int changed = 0;
-    enum tw_err code =
+    enum tw_err outcome =
         put_json(db, DB_ENTITY_INSERT, change, change->json, &changed, err);
 
-    if (code == TW_OK && changed == 0)
+    if (outcome == TW_OK && changed == 0)
         return err_fail(err, TW_CONFLICT, "the entity exists already");
-    return code;
+    return outcome;
 }
 
 static enum tw_err update(struct db *db, const struct change *change,
     int64_t old_body, struct slice json, struct err *err)
 {
     int changed = 0;
-    enum tw_err code = drop_body(db, old_body, err);
+    enum tw_err outcome = drop_body(db, old_body, err);
 
-    if (code == TW_OK)
-        code = put_json(db, DB_ENTITY_UPDATE, change, json, &changed, err);
-    return code;
+    if (outcome == TW_OK)
+        outcome = put_json(db, DB_ENTITY_UPDATE, change, json, &changed, err);
+    return outcome;
 }
 
 static enum tw_err replace(
     struct db *db, const struct change *change, struct err *err)
 {
     int64_t body;
-    enum tw_err code = find_stored(db, change, &body, err);
+    enum tw_err outcome = find_stored(db, change, &body, err);
 
-    return code == TW_OK ? update(db, change, body, change->json, err) : code;
+    return outcome == TW_OK ? update(db, change, body, change->json, err)
+                            : outcome;
 }
 
 static enum tw_err read_stored(struct db *db, const struct change *change,
@@ -774,26 +778,26 @@ static enum tw_err read_stored(struct db *db, const struct change *change,
         .row_key = change->row_key,
         .has_properties = true};
     bool there = false;
-    enum tw_err code = db_start(db, DB_ENTITY_GET,
+    enum tw_err outcome = db_start(db, DB_ENTITY_GET,
         DB_VALUES(db_integer(change->table), db_key(change->partition_key),
             db_key(change->row_key)),
         err);
 
-    if (code == TW_OK)
-        code = db_next(db, DB_ENTITY_GET, &there, err);
-    if (code == TW_OK)
-        code = check_found(change, there,
+    if (outcome == TW_OK)
+        outcome = db_next(db, DB_ENTITY_GET, &there, err);
+    if (outcome == TW_OK)
+        outcome = check_found(change, there,
             there ? db_column_integer(db, DB_ENTITY_GET, 0) : 0, err);
-    if (code == TW_OK) {
+    if (outcome == TW_OK) {
         *ret_body = db_column_integer(db, DB_ENTITY_GET, 4);
         row.properties =
             arena_copy(change->arena, properties_of(db, DB_ENTITY_GET, 2));
-        code = read_row(&row, change->arena, ret, err);
+        outcome = read_row(&row, change->arena, ret, err);
         ret->etag = ret->timestamp =
             (struct slice){0}; /* row's memory ends here */
     }
     db_end(db, DB_ENTITY_GET);
-    return code;
+    return outcome;
 }
 
 static enum tw_err merge(
@@ -803,32 +807,32 @@ static enum tw_err merge(
     struct entity stored;
     struct buf json;
     int64_t body;
-    enum tw_err code = read_stored(db, change, &stored, &body, err);
+    enum tw_err outcome = read_stored(db, change, &stored, &body, err);
 
-    if (code != TW_OK)
-        return code;
+    if (outcome != TW_OK)
+        return outcome;
     for (size_t i = 0; i < entity->property_count; i++)
         entity_set(&stored, change->arena, &entity->properties[i]);
-    code = entity_check(&stored, err);
-    if (code != TW_OK)
-        return code;
+    outcome = entity_check(&stored, err);
+    if (outcome != TW_OK)
+        return outcome;
     buf_init(&json, JSON_MAX_BYTES);
     entity_write_properties(&stored, &json);
-    code = update(db, change, body, buf_slice(&json), err);
+    outcome = update(db, change, body, buf_slice(&json), err);
     buf_done(&json);
-    return code;
+    return outcome;
 }
 
 static enum tw_err delete (
     struct db *db, const struct change *change, struct err *err) {
-    int64_t body; enum tw_err code = find_stored(db, change, &body, err);
+    int64_t body; enum tw_err outcome = find_stored(db, change, &body, err);
 
-    if (code == TW_OK) code = drop_body(db, body, err);
-    if (code == TW_OK) code = db_run(db, DB_ENTITY_DELETE,
+    if (outcome == TW_OK) outcome = drop_body(db, body, err);
+    if (outcome == TW_OK) outcome = db_run(db, DB_ENTITY_DELETE,
         DB_VALUES(db_integer(change->table), db_key(change->partition_key),
             db_key(change->row_key)),
         NULL, err);
-    return code;
+    return outcome;
 }
 
 static enum tw_err (*const APPLY[])(
@@ -856,18 +860,18 @@ static enum tw_err apply(struct db *db, struct committing *committing,
     struct batch_result *ret = committing->ret;
 
     for (size_t i = 0; i < committing->batch->count; i++) {
-        enum tw_err code;
+        enum tw_err outcome;
 
         change->operation = &committing->batch->operations[i];
         change->partition_key = change->operation->entity.partition_key;
         change->row_key = change->operation->entity.row_key;
         change->json = json_of(committing, i);
-        code = APPLY[change->operation->type](db, change, err);
-        if (code != TW_OK) {
+        outcome = APPLY[change->operation->type](db, change, err);
+        if (outcome != TW_OK) {
             ret->failed = i;
             err_prefix(
                 err, "table %s, operation %zu", committing->batch->table, i);
-            return code;
+            return outcome;
         }
         ret->etags[i][0] = '\0';
         if (change->operation->type != OPERATION_DELETE)
@@ -880,11 +884,11 @@ static enum tw_err batch_body(struct db *db, void *arg, struct err *err)
 {
     struct committing *committing = arg;
     struct change change = {.arena = &committing->arena};
-    enum tw_err code =
+    enum tw_err outcome =
         find_table(db, committing->batch->table, &change.table, err);
 
-    if (code != TW_OK)
-        return code;
+    if (outcome != TW_OK)
+        return outcome;
     change.stamp = db_stamp(db);
     change.now_ticks = db_now_ticks(db);
     return apply(db, committing, &change, err);
@@ -911,18 +915,18 @@ enum tw_err tables_batch(struct store *store, struct exchange *exchange,
     const struct batch *batch, struct batch_result *ret)
 {
     struct committing committing = {.batch = batch, .ret = ret};
-    enum tw_err code;
+    enum tw_err outcome;
 
     ret->failed = batch->count;
     arena_init(&committing.arena);
     buf_init(&committing.json, JSON_MAX_BYTES);
-    code = write_json(&committing, &exchange->err);
-    if (code == TW_OK)
-        code =
+    outcome = write_json(&committing, &exchange->err);
+    if (outcome == TW_OK)
+        outcome =
             pool_write(embedded_pool(store), exchange, batch_body, &committing);
-    if (code == TW_FULL || code == TW_BUSY)
+    if (outcome == TW_FULL || outcome == TW_BUSY)
         ret->failed = batch->count;
     buf_done(&committing.json);
     arena_done(&committing.arena);
-    return code;
+    return outcome;
 }
