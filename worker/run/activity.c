@@ -18,8 +18,8 @@
 /* Maximum number of held runs that are remembered, each with the store and the
  * cause that hold it. */
 #define HELD_MAX 8192
-/* A held run is forgotten this long after its until_ms, because another worker
- * has then continued it, or it was cancelled. */
+/* A held run is forgotten this long after its until_ms. By then another worker
+ * has continued the run, or the run was cancelled. */
 #define HELD_GRACE_MS 60000
 
 struct job {
@@ -27,7 +27,7 @@ struct job {
     char *name;
 };
 
-/* A run whose kind is at work. */
+/* A run between activity_begin() and activity_end(). */
 struct running {
     const struct run *run;
     size_t job;
@@ -155,9 +155,9 @@ static void read_counts(const struct run *run, int64_t ret[ACTIVITY_ENTITIES])
     ret[ACTIVITY_FAILED] = atomic_load(&run->counts.failed);
 }
 
-/* Add what the run has counted since the last call. A kind may set its count of
- * failed entities back, to report them again; the sums of the job never fall.
- * Call with the lock held. */
+/* Call with the lock held. Add to the job's sums what the run has counted since
+ * the last call. A kind may reset its count of failed entities, to report them
+ * again; the job's sum does not fall then. */
 static void count_entities(struct activity *activity, struct running *running)
 {
     struct activity_job *job = &activity->jobs[running->job].shown;

@@ -3,9 +3,10 @@
  * What a worker's attempts are doing and have done, for its metrics: runs in
  * progress, runs ended, entities, lost leases, held runs. Each run counts its
  * own entities; these counts are read in activity_jobs() and activity_end().
- * The memory is bounded, because names are those of configured jobs and stores,
- * and ids of runs are kept as hashes only. Any thread may call any function.
- * The functions that count do nothing if activity is NULL.
+ * The memory is bounded: the names are only those of configured jobs and
+ * stores. Of a held run a hash is kept, for a limited number of held runs. Any
+ * thread may call any function. The functions that count do nothing if activity
+ * is NULL.
  */
 #ifndef TW_RUN_ACTIVITY_H
 #define TW_RUN_ACTIVITY_H
@@ -34,8 +35,8 @@ void activity_end(struct activity *activity, const struct run *run);
 void activity_run_ended(
     struct activity *activity, const char *job, enum ledger_state state);
 
-/* activity_lease_lost: count an attempt at a run of job that has ended because
- * its lease was lost or has expired. */
+/* activity_lease_lost: count an attempt that ended because its lease was lost
+ * or had expired. job: the job of the attempt's run. */
 void activity_lease_lost(struct activity *activity, const char *job);
 
 /* activity_held: count the run as held, or as waiting for its turn, until
@@ -70,8 +71,7 @@ struct activity_job {
     const char *name;
     int64_t in_progress;
     int64_t ended[ACTIVITY_RESULTS];
-    int64_t entities[ACTIVITY_ENTITIES]; /* counts of entities, which never
-                                            fall */
+    int64_t entities[ACTIVITY_ENTITIES]; /* these sums never fall */
     int64_t leases_lost;
 };
 
@@ -87,9 +87,9 @@ struct activity_hold {
     int64_t count;
 };
 
-/* activity_holds: return how many runs this worker knows to be held, for each
- * pair of store and cause. A pair that has occurred once is returned even if no
- * run is held for it now. Owned array; the texts live as long as activity. */
+/* activity_holds: return the number of held runs that this worker knows, for
+ * each pair of store and cause. A pair that once held a run is returned even if
+ * it holds none now. Owned array; the texts live as long as activity. */
 struct activity_hold *activity_holds(
     struct activity *activity, size_t *ret_count);
 

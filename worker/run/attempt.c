@@ -45,7 +45,8 @@ struct attempt {
     struct run run;            /* the run as the kind sees it */
     struct renewal *renewal;   /* NULL except while the kind runs */
     struct failures *failures; /* the `failures:` file; NULL: none */
-    enum lease_status lease_status; /* when the renewal stopped */
+    enum lease_status lease_status; /* status of the lease when the renewal
+                                       stopped */
     bool took_locks_over; /* the attempt took a lock that an ended run had not
                              released */
     bool indeterminate; /* a write of this attempt had no response and may still
@@ -54,8 +55,8 @@ struct attempt {
     struct slice held_for;    /* WaitsFor before this attempt; in arena */
     int64_t held_since_ticks; /* WaitsSince before this attempt */
     int64_t held_ticks;       /* how long the run waited before this attempt */
-    const char *away; /* name of the store that does not respond, if the run is
-                         held for a store; NULL: the store of the ledger */
+    const char *away; /* name of the store that find_store_away() found; NULL:
+                         none, and count_end() uses the ledger's store */
     struct err err;   /* reason why the kind, or a step before the kind,
                          failed */
     struct attempt_result *result;
@@ -266,7 +267,8 @@ static void end_unwritten(struct attempt *attempt, const char *what)
     log_run_warn(&attempt->log, "%s: %s", what, attempt->result->err.text);
     if (!attempt->lease.unstorable)
         return;
-    /* The ledger works, so this run must not delay other runs. */
+    /* Only this run's entity cannot be written. The ledger works, so the run
+     * must not delay other runs. */
     lease_hide_message_ms(&attempt->lease, HOLD_MAX_MS);
     attempt->result->end = ATTEMPT_DEFERRED;
     attempt->result->until_ms = platform_boot_ms() + HOLD_MAX_MS;
@@ -350,7 +352,8 @@ static void end_not_stored(struct attempt *attempt, enum lease_status status)
 
 /* Set the run's state and release the lease. True: the run is stored with this
  * state. False: the run is not stored, or it is stored with the state that an
- * operator asked for; the attempt's result is set. */
+ * operator asked for. In both cases this function has set the attempt's
+ * result. */
 static bool move_and_store(struct attempt *attempt, enum ledger_state state)
 {
     struct lease *lease = &attempt->lease;
@@ -513,10 +516,10 @@ static void end_held(struct attempt *attempt, const char *waits_for)
             attempt->err.text);
 }
 
-/* Call after an error of the service or of this machine that is no failure of
- * the job. If a store does not respond or cannot be opened, or the disk of the
- * archive is full, the run is held. Otherwise the cause may be gone already, so
- * the run is retried soon. */
+/* Call after an error that the service or this machine caused, not the job. If
+ * a store does not respond or cannot be opened, or the disk of the archive is
+ * full, hold the run. After any other error retry the run soon, because the
+ * cause may be gone already. */
 static void end_outage(struct attempt *attempt)
 {
     int64_t hide_ms = attempt->request->message ? OUTAGE_HIDE_MS : RUN_AGAIN_MS;
@@ -683,9 +686,10 @@ static const char *const waits[] = {
     [RUN_WAITS_FOR_ROUND] = LEDGER_WAITS_FOR_ROUND,
 };
 
-/* Returns when the waiting run resumes, on the ledger's clock. If the kind
- * waits for a time of another store's clock (resumes_ms), the remaining wait is
- * added to the ledger's time, plus 1 s because Date is cut to whole seconds. */
+/* Returns when the waiting run resumes, on the ledger's clock. The kind may
+ * have set a time of the boot clock instead (resumes_ms). That time is
+ * converted: the result is the ledger's time now plus the remaining wait, plus
+ * 1 s because Date is cut to whole seconds. */
 static int64_t resumes_at(const struct attempt *attempt)
 {
     const struct run *run = &attempt->run;
@@ -1069,8 +1073,9 @@ static void attempt_with_lease(
     stop_waiting(attempt);
     set_run(attempt, args);
     end = run_kind(attempt);
-    /* From its first progress on, the kind's checkpoint notes which requests
-     * may still arrive late, so the crash need not be kept. */
+    /* From its first progress on, the kind's checkpoint notes which requests of
+     * earlier attempts may still arrive. So the ledger no longer has to keep
+     * that the previous owner crashed. */
     if (attempt->progress || end == RUN_SUCCEEDED || end == RUN_WAITING)
         attempt->lease.keeps_crash = false;
     if (end == RUN_SUCCEEDED && attempt->run.closes_job)

@@ -34,19 +34,20 @@ struct attempt_environment {
     struct request_pool *request_pool;
     struct renewer *renewer;
     struct lock_file *lock_file; /* lock file of this process; NULL: none */
-    struct activity *activity;   /* counts the attempts' runs; NULL: none */
+    struct activity *activity;   /* counts the attempts' runs; NULL: nothing is
+                                    counted */
     /* stopping: should attempts stop and release their leases? Any thread. */
     bool (*stopping)(void *context);
-    /* watch: called for progress lines, with the run when its kind starts, and
-     * with NULL when the kind has ended. The run's counts may be read until the
-     * next call. NULL: no calls. */
+    /* watch: lets the caller print progress. Called with the run when its kind
+     * starts, and with NULL when the kind has ended. The run's counts may be
+     * read until the next call. NULL: no calls. */
     void (*watch)(void *context, struct run *run);
     void *context;
 };
 
 enum attempt_outcome {
-    ATTEMPT_RUN_ENDED, /* the run has ended, with `state`; if `already` is set,
-                          before this attempt */
+    ATTEMPT_RUN_ENDED, /* the run has ended, in state `state`; if `already` is
+                          set, it had ended before this attempt */
     ATTEMPT_DEFERRED,  /* the run waits, or another owner has the run: try again
                           at until_ms */
     ATTEMPT_STOPPED, /* lease released, run `queued`: the worker is stopping */

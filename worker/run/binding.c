@@ -13,7 +13,7 @@
 #define ENCODING_TEXT "text"
 #define ENCODING_BASE64 "base64"
 
-/* The binding of the queue where a message was refused, at that time. */
+/* How a queue was bound when one of its messages was refused. */
 struct binding {
     struct slice job;      /* empty: the queue had no job */
     struct slice encoding; /* encoding of a bound queue; empty: not known */
@@ -41,8 +41,8 @@ char *binding_text(const struct setup_queue *queue)
 }
 
 /* Returns the binding that an entity without Binding implies, as binding.h
- * says. A message of a queue without a job is stored under a job's name only if
- * its body has "job". */
+ * says. If a queue without a job received the message, the entity is under a
+ * job's name only if the body has "job". */
 static struct binding implied_binding(
     const struct ledger_run *run, struct slice body)
 {
@@ -113,7 +113,7 @@ static const struct setup_queue *first_without_job(const struct setup *setup)
     return NULL;
 }
 
-/* Is body a request of a job of this configuration, as queue reads it? */
+/* Does queue read body as a request of a configured job? */
 static bool is_request(const struct definition *definition,
     const struct setup_queue *queue, struct slice body, struct err *err)
 {
@@ -129,8 +129,8 @@ static bool is_request(const struct definition *definition,
 }
 
 /* Find the queue without a job that takes the body as a JSON request. NULL:
- * there is none; why then says why the body is no request, or is empty if every
- * queue has a job. */
+ * there is none. Then `why` has the reason why the body is not a request; it is
+ * empty if every queue has a job. */
 static const struct setup_queue *find_without_job(
     const struct refused *refused, struct err *why)
 {

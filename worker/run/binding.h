@@ -33,12 +33,17 @@ char *binding_text(const struct setup_queue *queue);
  *   base64 may also go to a queue whose encoding is text now. If there is no
  *   such queue, a body that is a JSON request goes to a queue without a job.
  *
- * An entity that an older version wrote has no Binding. Then a body that is a
- * JSON object with "job" counts as refused on a queue without a job. Any other
- * body whose entity is under the name of a job was refused on a queue bound to
- * this job, and may only go to its own queue, if that is still bound to the
- * job. Any other body whose entity is under LEDGER_UNREADABLE counts as refused
- * on a queue without a job, so that it goes to no bound queue.
+ * An entity that an older version wrote has no Binding. Then the body shows how
+ * the queue was bound:
+ *
+ *   a JSON object with "job": counts as refused on a queue without a job.
+ *
+ *   any other body, entity under the name of a job: was refused on a queue that
+ *   was bound to this job. The body may go only to its own queue, and only if
+ *   this queue is still bound to the job.
+ *
+ *   any other body, entity under LEDGER_UNREADABLE: counts as refused on a
+ *   queue without a job. So the body goes to no bound queue.
  *
  * NULL: there is no such queue, and err says what to configure.
  */

@@ -159,8 +159,8 @@ static const char *account_text(const struct store *store)
     return account ? account : store_account(store);
 }
 
-/* Returns a text that says where store is, for people. An operator knows a file
- * by the name of its store, not by its identity. Owned. */
+/* Returns a text that says where store is, for people. A file is named by its
+ * store, because operators do not know its identity. Owned. */
 static char *place_text(const struct store *store)
 {
     const char *name = store->capabilities.account_name;
@@ -249,8 +249,8 @@ bool bound_accounts_changed(
     struct slice places = bound_of(run).places;
     struct slice before = digests_of(places), now = digests_of(accounts);
 
-    /* Without TABLES the ACCOUNTs were written by a former version, which
-     * computed the digests from other texts. */
+    /* If TABLES is missing, a former version wrote the ACCOUNTs. It computed
+     * the digests from other texts, so they cannot be compared. */
     if (tables_of(places).len == 0 || now.len == 0)
         return false;
     if (bound_definition_changed(run, job))
@@ -271,8 +271,8 @@ char *bound_kind_sentence(const struct ledger_run *run, const struct job *job)
 }
 
 /* Have only rules been added to the definition? Returns false if the job has,
- * or had, tables in several accounts: a store's name may stand for another of
- * these accounts now, and the list of accounts may be the same nevertheless. */
+ * or had, tables in several accounts. Then a store's name may stand for another
+ * one of these accounts now, although the list of accounts is the same. */
 static bool only_adds(
     const struct bound *bound, const struct job *job, struct slice accounts)
 {

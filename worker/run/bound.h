@@ -21,12 +21,12 @@
  * people: the tables of the job, with their accounts. ACCOUNTs and TABLES are
  * missing if one of the accounts was not known.
  *
- * An Azure account is known by its AccountName together with its cloud, because
- * two clouds may have accounts of one name; an account of Azurite by its host
- * and port, because every Azurite has the same AccountName. So workers may
- * reach one account under different hosts (a private endpoint, a custom
- * domain). Locks differ: they count any two hosts with one AccountName as one
- * account (see locks.h).
+ * The ACCOUNT of an Azure account comes from its AccountName and its cloud,
+ * because two clouds may have accounts of one name. So workers may reach one
+ * account under different hosts (a private endpoint, a custom domain). The
+ * ACCOUNT of an Azurite comes from its host and port, because every Azurite has
+ * the same AccountName. Locks differ: they count any two hosts with one
+ * AccountName as one account (see locks.h).
  *
  * OTHER is the HASH of another definition and, if the accounts were known, a
  * digest of its ACCOUNTs. MARK says what is known about OTHER:
@@ -84,24 +84,29 @@ bool bound_accepted(const struct ledger_run *run, const struct job *job);
 /*
  * bound_check: may an attempt of the run go on with this job? accounts: from
  * bound_accounts(); empty: not known, and then not compared. TW_OK: yes.
- * TW_CONFLICT: not before an operator has restored what has changed or, if err
- * says so, accepted the change.
+ * TW_CONFLICT: only after an operator has restored what has changed. If err
+ * says so, the operator may accept the change instead.
  */
 TW_MUST_USE enum tw_err bound_check(const struct ledger_run *run,
     const struct job *job, struct slice accounts, struct err *err);
 
-/* bound_offer: note in a run that is held or refused, after bound_check()
- * returned TW_CONFLICT, which definition and accounts `resume` would accept. */
+/* bound_offer: call for a run that is held or refused because bound_check()
+ * returned TW_CONFLICT. Notes in the run which definition and accounts `resume`
+ * would accept. */
 void bound_offer(
     struct ledger_run *run, const struct job *job, struct slice accounts);
 
-/* bound_accept: accept the definition and the accounts that bound_offer()
- * noted. In two cases returns false and does nothing: bound_offer() noted no
- * definition; or the job in the operator's configuration has another definition
- * than the noted one, because the operator has restored the job or has edited
- * it once more. If an environment variable of job is not set here, the
- * definition of job is not known and is not compared. Call before the run is
- * `queued` again. */
+/*
+ * bound_accept: accept the definition and the accounts that bound_offer()
+ * noted. Call before the run is `queued` again. In two cases returns false and
+ * changes nothing:
+ *
+ * - bound_offer() noted no definition.
+ * - The definition of job is not the noted one, because the operator has
+ *   restored the job, or has edited it once more. This is not checked if an
+ *   environment variable of job is not set here: the definition of job is not
+ *   known then.
+ */
 bool bound_accept(struct ledger_run *run, const struct job *job);
 
 /* bound_accept_definition: accept the definition of job, but no other accounts.

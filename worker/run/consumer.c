@@ -8,9 +8,9 @@
  *
  * Isolation. A queue that cannot be read or created delays no other queue. A
  * run whose store or archive fails is held (lease.h) and delays no other run.
- * Only if the ledger cannot be read or written the worker receives no messages,
- * until a request to the ledger succeeds. The log reports each outage when it
- * begins, its present cause once a minute, and at its end how long it lasted.
+ * The worker stops receiving messages only while the ledger cannot be read or
+ * written. The log reports the begin of each outage, its present cause once a
+ * minute, and its duration when it ends.
  */
 #include "worker/run/consumer.h"
 
@@ -42,8 +42,8 @@
 /* Wait before the next pass if an orphan was found whose queue had as many runs
  * as its `slots:` allow. */
 #define ORPHANS_AGAIN_MS INT64_C(60000)
-/* Maximum length of the logged names of runs that a drain does not wait for; it
- * logs as many names as fit. */
+/* Maximum length of the text in which a drain logs the names of the runs that
+ * it does not wait for. As many names as fit are logged. */
 #define LEFT_NAMES_BYTES 2000
 /* Interval at which the consumer checks whether other processes of this host
  * have died. */
@@ -58,8 +58,8 @@
  * hidden messages are left; the interval doubles. */
 #define LEFT_FIRST_MS 1000
 #define LEFT_MOST_MS 8000
-/* Maximum number of held runs that are recognized when they are held again, so
- * that the log counts each of them once. */
+/* If a run is held again, the log does not count it again. This works for up to
+ * this number of held runs. */
 #define HELD_MAX 64
 
 #define STATUS_MAX 500
@@ -106,14 +106,15 @@ struct consumer {
     bool stopping, reloading;
     uint64_t reports;        /* number of calls of take_report() and
                                 wake_consumer() */
-    int64_t orphan_later_ms; /* when the first of the orphans whose attempts
-                                were deferred is due */
+    int64_t orphan_later_ms; /* when the first orphan whose attempt was deferred
+                                is due again */
     bool attempt_failed;     /* an attempt could not use the ledger, and
                                 handle_results() has not yet handled this */
     struct err attempt_err;
     uint64_t held; /* number of held runs reported since the last log line */
     uint64_t held_runs[HELD_MAX]; /* hashes of the first of these runs */
-    int64_t held_until_ms;        /* when the last held run is retried */
+    int64_t held_until_ms; /* latest time at which one of the held runs is
+                              retried */
     struct err held_err;
     struct consumer_result result;
     struct consumer_view view; /* written by show(), except the member
@@ -121,8 +122,8 @@ struct consumer {
 
     /* This lock is held while a thread other than the consumer's uses `threads`
      * or request_pool, so that these are not freed meanwhile. It is taken
-     * before any other lock. Both pointers are NULL as long as there is nothing
-     * to point to. */
+     * before any other lock. Both pointers are NULL before the threads and the
+     * pool are created, and after they are freed. */
     struct platform_mutex view_lock;
 };
 
@@ -343,8 +344,9 @@ static bool outage_pauses(const struct consumer *consumer)
            platform_boot_ms() < consumer->outage.until_ms;
 }
 
-/* Call with the lock held. Returns true if the held runs must be logged now:
- * once a minute, although they are retried less and less often. */
+/* Call with the lock held. Returns true if the held runs must be logged now.
+ * While runs are held this is so once a minute, even if no run was retried in
+ * that minute. */
 static bool take_held(struct consumer *consumer, int64_t now_ms)
 {
     bool lasts = now_ms < consumer->held_until_ms;
@@ -576,10 +578,10 @@ static void reload(struct consumer *consumer)
 /* ---- orphans ---- */
 
 /*
- * Assign the orphan found to the reserved worker thread, if this worker serves
- * the orphan's queue and the queue has room for a run. A `queued` orphan is
- * not assigned while its queue may still have the orphan's own message.
- * Otherwise release the reservation.
+ * Assign the orphan that was found to the reserved worker thread. In three
+ * cases release the reservation instead: this worker does not serve the
+ * orphan's queue; the queue has no room for a run; or the orphan is `queued`,
+ * and its own message may still be on the queue.
  */
 static void take_orphan(struct consumer *consumer)
 {
@@ -753,10 +755,11 @@ static void prune_runs(struct consumer *consumer)
 /*
  * Is the drain complete? Call if each queue has only hidden messages or none.
  * Reads the open runs of the ledger. If no queue has any message (`empty` is
- * true), the drain is complete. Otherwise it is complete only if there are open
- * runs and it waits for none of them. If it is complete, the log names the runs
- * that it does not wait for. False also if the ledger cannot be read, which
- * begins an outage.
+ * true), the drain is complete. If messages are hidden, the drain is complete
+ * only if the ledger lists open runs (they own these messages), and all of them
+ * are runs that a drain does not wait for. When the drain is complete, the log
+ * names these runs. False also if the ledger cannot be read, which begins an
+ * outage.
  */
 static bool check_open_runs(struct consumer *consumer, bool empty)
 {
@@ -834,9 +837,9 @@ static bool all_empty(struct consumer *consumer)
     return view.all_empty;
 }
 
-/* Is the drain complete? The queues are checked only if the last response of
- * each was empty and every worker thread is idle; meanwhile the worker threads
- * receive no messages. */
+/* Is the drain complete? Counts the messages of the queues only if the last
+ * response of every queue was empty and every worker thread is idle. While it
+ * counts, the worker threads receive no messages. */
 static bool check_drain(struct consumer *consumer)
 {
     bool done;
@@ -853,8 +856,8 @@ static bool check_drain(struct consumer *consumer)
 
 /* ---- space ---- */
 
-/* Let embedded stores give unused space back to the file system. Only while all
- * worker threads are idle, so that no run waits for this. */
+/* Let embedded stores give unused space back to the file system. This is done
+ * only while all worker threads are idle, so that no run waits for it. */
 static void give_space_back(struct consumer *consumer)
 {
     int64_t now_ms = platform_boot_ms();
@@ -871,7 +874,8 @@ static void give_space_back(struct consumer *consumer)
 
 /* ---- the loop ---- */
 
-/* Add the last outage that is over. It is shown until another one is over. */
+/* Add the outage that ended last. The status shows it until another outage has
+ * ended. */
 static void add_past(const struct outage_past *past, struct buf *to)
 {
     char ended[TEXT_TIME_MAX];
@@ -881,7 +885,8 @@ static void add_past(const struct outage_past *past, struct buf *to)
             text_from_ticks(past->ended_ticks, ended), past->lasted_s);
 }
 
-/* Add the number of runs that an operator must handle. */
+/* Add how many runs have failed or were poisoned since the start: an operator
+ * must handle them. */
 static void add_failed(struct consumer *consumer, struct buf *to)
 {
     int64_t failed, poisoned;

@@ -39,8 +39,8 @@ struct consumer_options {
 
     struct activity *activity; /* counts the runs; borrowed. NULL: none */
 
-    /* The longest time between two turns of the loop, which
-     * consumer_read_view() shows as progress. 0: no limit, the loop waits until
+    /* Maximum time between two turns of the loop. The time of the last turn is
+     * progress_ms of consumer_read_view(). 0: no maximum; the loop waits until
      * a step is due. */
     int64_t heartbeat_ms;
 

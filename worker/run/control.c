@@ -165,8 +165,8 @@ static void set_queued(struct ledger_run *run,
 
 /* The context of control_enqueue()'s change of the ledger. */
 struct entering {
-    struct ledger_run *run; /* the run to store; gets RequestedAt of a run that
-                               is stored already */
+    struct ledger_run *run; /* the run to store; gets the stored RequestedAt if
+                               the ledger has the run already */
     bool known; /* the ledger already has this run, open and with the same
                    arguments */
 };
@@ -225,8 +225,8 @@ static enum tw_err compose(
         "the message has %zu bytes; a queue takes at most 64 KiB", to->len);
 }
 
-/* Insert the run, unless it exists. *ret_new: the run was inserted, and stored
- * (init'ed) is the run as stored. */
+/* Insert the run, unless it exists. stored (init'ed) becomes the run as the
+ * ledger has it. *ret_new: true if this call has inserted it. */
 static enum tw_err enter_run(struct store *store, struct ledger_run *run,
     struct ledger_run *stored, bool *ret_new, struct err *err)
 {
@@ -245,8 +245,8 @@ static enum tw_err enter_run(struct store *store, struct ledger_run *run,
     return outcome == TW_CONFLICT && entering.known ? TW_OK : outcome;
 }
 
-/* Delete the entity of a run whose message could not be put. enqueue fails
- * then, so no worker may find the entity and execute the run. */
+/* Delete the entity of a run whose message could not be put. Then `enqueue`
+ * fails, so no worker must find the entity and execute the run. */
 static void withdraw(
     struct store *store, const struct ledger_run *stored, struct err *err)
 {
@@ -395,12 +395,12 @@ struct asking {
      * and nothing is written. */
     enum tw_err (*change)(struct asking *asking, struct ledger_run *run,
         int64_t now_ticks, struct err *err);
-    struct ledger_run run, before; /* the run as stored after the change, and
-                                      before the change */
+    struct ledger_run run, before; /* run: as stored after the change; before:
+                                      as stored before the change */
     bool asked;   /* set by `change`: the run has an owner, so the request is
                      stored in the ledger, and the owner makes the change */
     bool now;     /* control_finish(): end after one more round */
-    bool at_once; /* control_stop(): pause also within a load */
+    bool at_once; /* control_stop(): pause even if a load is half done */
     bool without_owner;  /* set by change: no owner is alive, so the request is
                             for the next owner */
     struct store *store; /* the ledger's store */
@@ -533,17 +533,17 @@ static enum tw_err ask_owner(
     return TW_OK;
 }
 
-/* Set ResumesAt to until_ticks, which is earlier. The message of the run stays
- * hidden until the former ResumesAt. */
+/* Set ResumesAt to until_ticks, an earlier time. Notes in MessageUntil that the
+ * run's message stays hidden until the former ResumesAt. */
 static void resume_earlier(struct ledger_run *run, int64_t until_ticks)
 {
     ledger_expect_message(run, run->resumes_ticks);
     run->resumes_ticks = until_ticks;
 }
 
-/* Cancel or pause the run at once (`to`). Call only if no lease of an owner is
- * valid. A run that is paused before its first attempt keeps the time at which
- * it is to begin. */
+/* Set the state `to`, cancelled or paused, at once. Call only if no lease of an
+ * owner is valid. A run that is paused before its first attempt keeps the time
+ * at which it is to begin. */
 static enum tw_err put_aside(struct ledger_run *run, enum ledger_state to,
     int64_t now_ticks, struct err *err)
 {
@@ -823,8 +823,8 @@ static int64_t left_s(const struct ledger_run *run, int64_t now_ticks)
     return left_s < HIDE_MAX_S ? left_s : HIDE_MAX_S;
 }
 
-/* Does the configuration have the run's job, of the run's kind? Otherwise
- * nothing can continue the run. */
+/* Check that the configuration has the run's job, and that the job has the
+ * run's kind. If not, nothing can continue the run. */
 static enum tw_err check_job(
     struct asking *asking, const struct ledger_run *run, struct err *err)
 {
@@ -849,9 +849,9 @@ static enum tw_err check_job(
     return TW_CONFLICT;
 }
 
-/* If the run's own queue is not served any more, no worker receives the run's
- * message: find the queue that serves the run's job. NULL: the run's own queue
- * is served, or no queue serves the job. */
+/* If the run's own queue is not served any more, find the queue that serves the
+ * run's job. NULL: the run's own queue is still served, the run has no queue,
+ * or no queue serves the job. */
 static const struct setup_queue *queue_instead(
     const struct definition *definition, const struct ledger_run *run)
 {
@@ -923,9 +923,9 @@ static void accept_offer(
         ledger_accept_deletes(run, false, now_ticks);
 }
 
-/* No queue serves the run, so only the command `run` continues it. If that
- * command has refused a changed definition, or waits because of it, accept the
- * definition, and keep the state of the run. */
+/* Call if no queue serves the run, so that only the command `run` can continue
+ * it. If that command has refused a changed definition, or waits because of it,
+ * accept the definition. The run keeps its state. */
 static enum tw_err accept_unserved(struct asking *asking,
     struct ledger_run *run, int64_t now_ticks, struct err *err)
 {
@@ -1067,8 +1067,9 @@ static void add_what_is_first(const struct definition *definition,
 }
 
 /* Does the run need a wake-up message to make its last rounds soon? Its own
- * message comes only when the run would have continued without the request, or
- * is on a queue that is not served any more. */
+ * message is not enough: it becomes visible only when the run would have
+ * continued without the request, or it is on a queue that is not served any
+ * more. */
 static bool needs_wake_up(
     const struct definition *definition, const struct asking *asking)
 {
@@ -1150,8 +1151,9 @@ static bool is_unreadable(const struct ledger_run *run)
     return run->args.len == 0;
 }
 
-/* If the definition of the run's job has changed, accept the definition if
- * asking->accept is set; otherwise fail with TW_CONFLICT. */
+/* Call for a retry. If the definition of the run's job has changed, and
+ * asking->accept is set, accept the definition. If it has changed, and
+ * asking->accept is not set, fail with TW_CONFLICT. */
 static enum tw_err accept_change(
     struct asking *asking, struct ledger_run *run, struct err *err)
 {
@@ -1262,12 +1264,12 @@ static enum tw_err find_copy(struct store *store, const struct ledger_run *run,
 }
 
 /*
- * Append the message that is put on queue in place of the poison copy, whose
- * text is `copy`. On a bound queue that is the same text, because the whole
- * body is the argument and nothing can be added. On a queue without a job the
- * time of the request is added. If the entity is under LEDGER_UNREADABLE, its
- * id is added as the id of the run. If the entity is under a job's name, it
- * occupies this id, so the run gets a new one.
+ * Compose the message that is put on queue in place of the poison copy. copy:
+ * the text of the poison copy. On a bound queue the message is the same text,
+ * because the whole body is the argument and nothing can be added. On a queue
+ * without a job the time of the request is added. If the entity is under
+ * LEDGER_UNREADABLE, its id is added as the id of the run. If the entity is
+ * under a job's name, it occupies this id, so the run gets a new one.
  */
 static void retell(const struct ledger_run *run,
     const struct setup_queue *queue, struct slice copy, struct buf *to)

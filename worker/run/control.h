@@ -32,8 +32,8 @@ struct control_enqueue {
     struct slice id;      /* run id; empty: a random id. Must be empty on a
                              bound queue: the message's own id is the run id */
     int64_t delay_s;      /* 0 .. 604800, until the message is visible */
-    bool accept_deletes;  /* also set for an open run that has this id; applies
-                             to its next round */
+    bool accept_deletes;  /* the run accepts deletes in its next round, even if
+                             it is open already */
     struct slice traceparent;
 };
 
@@ -109,16 +109,24 @@ struct control_resumed {
 /*
  * control_resume: continue a paused run, or one that waits for its definition.
  * The run becomes `queued`, and its wake-up message is put on the queue that
- * setup_queue_of_run() chooses. A run that waits for its definition accepts the
- * changed definition because of which an attempt held the run (bound_accept()),
- * and starts over under this definition. If the definition has changed once
- * more since then, the next attempt holds the run again. A paused run accepts
- * nothing. If the owner has not acted on a `pause` yet, the request is removed,
- * also if the owner has died. If the run is `queued` or its owner died, only
- * the message is put, because an earlier control_resume() may have failed to
- * put it. If an owner executes the run, nothing is changed. A run that was
- * paused before the time at which it is to begin (ResumesAt) begins at that
- * time.
+ * setup_queue_of_run() chooses. What else happens depends on the run:
+ *
+ *   The run is paused: it accepts no changed definition. If it was paused
+ *   before the time at which it is to begin (ResumesAt), it begins at that
+ *   time.
+ *
+ *   The run waits for its definition: it accepts the changed definition because
+ *   of which an attempt held it (bound_accept()), and starts over under this
+ *   definition. If the definition has changed once more since then, the next
+ *   attempt holds the run again.
+ *
+ *   The owner has not acted on a `pause` yet: the request is removed, also if
+ *   the owner has died.
+ *
+ *   The run is `queued`, or its owner has died: only the message is put,
+ *   because an earlier control_resume() may have failed to put it.
+ *
+ *   An owner executes the run: nothing is changed.
  *
  * If the queue of an open run without an owner is not served any more, the run
  * moves to the queue that serves its job, even if it waits for something else
@@ -128,10 +136,10 @@ struct control_resumed {
  * TW_NOT_FOUND  ret->unserved false: there is no such run. ret->unserved true:
  *               the run's job is not configured, or no queue serves it. If only
  *               the queue is missing, `run JOB --id ID` can continue the run.
- *               So that this command can, a run that was held or refused
- *               because its definition had changed accepts the changed
- *               definition (ret->accepts), and keeps its state. Nothing else is
- *               changed.
+ *               A run that was held or refused because its definition had
+ *               changed then accepts the changed definition, so that this
+ *               command can continue it (ret->accepts). The run keeps its
+ *               state, and nothing else is changed.
  * TW_CONFLICT   the run has ended or is being cancelled; or its queue is
  *               served, and the run waits for something else than its
  *               definition; or its job has another kind now.
@@ -169,19 +177,25 @@ struct control_retried {
 };
 
 /*
- * control_retry: queue a failed or poisoned run again. The run keeps its id,
- * checkpoint and RequestedAt, and Failures and Error are cleared. If accept is
- * true, a changed definition of its job is accepted, so that the run starts
- * over under it: the caller must tell the operator (ret->changed). If accept is
- * false, a run whose definition has changed is not changed, unless the change
- * needs no acceptance (only_adds in worker/run/bound.c). Then the run's wake-up
- * message is put on the queue that setup_queue_of_run() chooses, and its poison
- * copy is deleted. If control_was_retried() is true for the run, only the last
- * two steps are repeated.
+ * control_retry: retry a failed or poisoned run, in three steps:
+ *
+ *   1. The run becomes `queued`. It keeps its id, checkpoint and RequestedAt;
+ *      Failures and Error are cleared.
+ *   2. Its wake-up message is put on the queue that setup_queue_of_run()
+ *      chooses.
+ *   3. Its poison copy is deleted.
+ *
+ * If control_was_retried() is true for the run, only steps 2 and 3 are made.
+ *
+ * The definition of the run's job may have changed since the run began. If
+ * accept is true, the changed definition is accepted, and the run starts over
+ * under it: the caller must tell the operator (ret->changed). If accept is
+ * false, no step is made, unless the change needs no acceptance (only_adds in
+ * worker/run/bound.c).
  *
  * If an environment variable of the job is not set here, it is not known
- * whether the definition has changed, and nothing is accepted. If the
- * definition has changed, the next attempt holds the run.
+ * whether the definition has changed, and nothing is accepted. If it has
+ * changed, the next attempt holds the run.
  *
  * TW_CONFLICT   the run is neither failed nor poisoned; or accept is false and
  *               the definition has changed (ret->changed is then true).
@@ -192,9 +206,13 @@ struct control_retried {
  *               poison copy stays until an attempt has ended the run.
  *
  * The entity of an unreadable message has no run to retry. Instead the message
- * is put back: its poison copy is searched for among the first 32 messages of
- * the poison queue and put on the queue that binding_queue_of_copy() chooses,
- * its own if this is bound as before; the entity becomes `cancelled`.
+ * is retried with the body of its poison copy, which is searched for among the
+ * first 32 messages of the poison queue. binding_queue_of_copy() chooses the
+ * queue: the message's own queue, if this is bound as before. If the chosen
+ * queue is bound to the entity's job, and the body is a valid argument now, the
+ * entity itself becomes the run, which is retried as above. Otherwise the body
+ * is put on that queue as a message, and the entity becomes `cancelled`.
+ *
  * TW_NOT_FOUND with ret->unserved: no queue reads the message as before;
  * nothing is changed, and err says what to configure. TW_INVALID: the poison
  * copy is not found.

@@ -18,8 +18,8 @@ struct search {
     bool others; /* there is an open run that the drain waits for */
 };
 
-/* Does the drain not wait for the run? A run that a newer version has written
- * is left to the workers of that version. */
+/* True: the drain does not wait for the run. It leaves a run that a newer
+ * version has written to the workers of that version. */
 static bool is_left(const struct ledger_run *run)
 {
     return run->newer || run->state == LEDGER_PAUSED || ledger_is_held(run) ||
@@ -38,8 +38,9 @@ static bool lacks_message(const struct search *search,
            !ledger_lease_is_live(run, now_ticks);
 }
 
-/* Add run to the names of the runs that are not waited for. unserved: true if
- * no worker of this configuration can take the run. */
+/* Add run to the names of the runs that the drain does not wait for, with the
+ * reason. unserved: true if no worker of this configuration can take the run.
+ * lacks: true if lacks_message() is the reason. */
 static void add_name(struct search *search, const struct ledger_run *run,
     bool unserved, bool lacks)
 {

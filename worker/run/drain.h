@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The runs that a drain does not wait for: those that are held or paused, those
- * of a job with `follow` between two rounds, those that no worker of the
- * configuration can take (unserved.h), and those that a newer version of
- * tableward has written. The messages of these runs may remain hidden on the
- * queue. Once the queues are empty, a drain also does not wait for runs that
- * have lost their message, because a command was killed before it put the
- * message, or because the queue was deleted.
+ * The runs that a drain does not wait for:
+ *
+ * - runs that are held or paused;
+ * - runs of a job with `follow` that wait for their next round;
+ * - runs that no worker of the configuration can take (unserved.h);
+ * - runs that a newer version of tableward has written;
+ * - when all queues are empty: runs that have lost their message, because a
+ *   command was killed before it put the message, or because the queue was
+ *   deleted.
+ *
+ * The messages of these runs may remain hidden on the queue.
  */
 #ifndef TW_RUN_DRAIN_H
 #define TW_RUN_DRAIN_H
@@ -22,12 +26,16 @@ struct definition;
 
 /*
  * drain_left: read the open runs of all jobs in the ledger (imports are no
- * jobs). *ret_count: number of runs that the drain does not wait for. names:
- * cleared, then filled with these runs as "JOB/ID is STATE for CAUSE", with the
- * reason if unserved_is(), separated by commas. *ret_only: true if no open run
- * is left that the drain waits for. all: true if no queue has a message, hidden
- * ones too: read all runs; false: stop at the first run that the drain waits
- * for.
+ * jobs).
+ *
+ * all         true: no queue has a message, not even a hidden one; all open
+ *             runs are read. false: stop at the first run that the drain waits
+ *             for
+ * *ret_only   true: the drain waits for none of the open runs
+ * *ret_count  number of runs that the drain does not wait for
+ * names       is cleared, then gets these runs as "JOB/ID is STATE for CAUSE",
+ *             separated by commas; the reason is added if unserved_is(), or if
+ *             the run has lost its message
  */
 TW_MUST_USE enum tw_err drain_left(const struct definition *definition,
     const struct deadline *deadline, bool all, bool *ret_only,

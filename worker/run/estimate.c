@@ -52,7 +52,7 @@ static bool is_expired(const struct ledger_run *run, int64_t now_ticks)
 
 /*
  * Returns the estimated time to the end of the run at its average speed; -1:
- * unknown, as after the first round, and if the lease has expired.
+ * unknown, for example after the first round, or if the lease has expired.
  */
 static int64_t left_ticks(const struct ledger_run *run, int64_t now_ticks)
 {

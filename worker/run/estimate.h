@@ -10,7 +10,7 @@
 
 struct estimate {
     int64_t done;       /* entities written and deleted */
-    double share;       /* done part, 0 to 1; -1: unknown */
+    double share;       /* part that is done, 0 to 1; -1: unknown */
     double rate;        /* average entities a second; -1: unknown */
     int64_t left_ticks; /* time to the end at the average speed; -1: unknown */
     bool expired; /* the run is `running`, but its lease has expired: its worker

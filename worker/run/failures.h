@@ -18,10 +18,10 @@
 struct failures;
 
 /*
- * failures_new: prepare the file of run id of job. The file is opened when the
- * first line is appended. A relative folder is below base; object is the
- * subject of log lines. All texts are copied. Owned; failures_free(NULL) does
- * nothing.
+ * failures_new: prepare the file of the run `id` of job. The file is opened
+ * when the first line is appended. A relative folder is below base; object is
+ * the subject of log lines. All texts are copied. Owned; failures_free(NULL)
+ * does nothing.
  */
 struct failures *failures_new(const char *base, const char *folder,
     const char *job, const char *id, const char *object);

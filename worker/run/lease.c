@@ -214,8 +214,8 @@ static void begin_run(
     run->accept_deletes = request->accept_deletes;
 }
 
-/* Let the run accept deletes if the request says so. A message is received
- * again for each attempt, so its acceptance is taken up only once. */
+/* Let the run accept deletes if the request says so. The same message is
+ * received for each attempt, so its acceptance is applied only once. */
 static void take_acceptance(struct ledger_run *run,
     const struct lease_request *request, int64_t now_ticks)
 {
@@ -279,7 +279,7 @@ enum tw_err lease_hold_without_job(
         err);
 }
 
-/* Returns what Note says about a run whose definition or accounts have
+/* Returns the sentence for the Note of a run whose definition or accounts have
  * changed. */
 static const char *change_note(
     const struct ledger_run *run, const struct job *job)
@@ -336,8 +336,8 @@ static bool cut_word(struct slice *rest, struct slice *ret_word)
     return true;
 }
 
-/* Add one, up to INT32_MAX, because a stored count may have any value. If Epoch
- * cannot rise, only Owner distinguishes the attempts. */
+/* Add 1 unless the count is INT32_MAX: a count in the ledger may have any
+ * value. If Epoch cannot rise, only Owner distinguishes the attempts. */
 static void count_one(int32_t *count)
 {
     if (*count < INT32_MAX)
@@ -490,8 +490,8 @@ static bool is_spaced(
 }
 
 /* Returns until when the run may not be acquired; 0: it may be acquired now.
- * The lease of an owner whose process has died is ignored, but not the wait of
- * CRASHED_SPACING. */
+ * The lease of an owner whose process has died is ignored. The wait of
+ * CRASHED_SPACING is not ignored. */
 static int64_t held_until(const struct lease *lease,
     const struct lease_request *request, const struct ledger_run *run)
 {
@@ -813,7 +813,8 @@ static bool is_ours(const struct lease *lease, const struct ledger_run *stored)
 struct keeping {
     struct lease *lease; /* must be first, for note_request() */
     bool lost;
-    bool stored;     /* an earlier try stored the release, or none is needed */
+    bool stored;     /* an earlier try stored the release, or no release is
+                        needed */
     int64_t sent_ms; /* when the first try was sent. The deadlines count from
                         then, because any of the tries may be the stored one */
 };
@@ -1086,8 +1087,9 @@ static void note_copy(struct lease *lease, const struct message *message)
 }
 
 /* Is the message a poison copy of this run? The poison copy that was there
- * before a `retry` (poison_id) does not count, because `retry` deletes it. Nor
- * does a body that names no run, because it may be another run's. */
+ * before a `retry` (poison_id) does not count, because `retry` deletes it. A
+ * body that names no run does not count either, because it may be another
+ * run's. */
 static bool is_copy(const struct lease *lease, const struct poison_copy *copy,
     const struct message *message)
 {
@@ -1102,9 +1104,9 @@ static bool is_copy(const struct lease *lease, const struct poison_copy *copy,
            message_is_of(message->text, run->job, run->id, args);
 }
 
-/* Peek the poison queue. TW_OK: it has responded; *ret_found: true if the
- * poison copy is among its first messages. An error that the put would get too
- * counts as TW_OK. */
+/* Peek the poison queue. TW_OK: the poison queue has responded, perhaps with an
+ * error, which the put will then get too. *ret_found: true if the poison copy
+ * is among its first messages. */
 static enum tw_err find_copy(struct lease *lease, struct exchange *exchange,
     const char *poison_queue, const struct poison_copy *copy, bool *ret_found)
 {

@@ -70,11 +70,10 @@ struct lease_request {
     bool resumes_paused; /* a paused run may be acquired: set by the `run`
                             command, not by workers */
     bool accept_deletes; /* true: the run accepts deletes, even if the ledger
-                            says that it does not. This has no effect if
-                            AcceptedAt is not earlier than the InsertionTime of
-                            `message`: then an attempt has already acted on the
-                            message, or the message is out of date. false: as
-                            the ledger says */
+                            says that it does not. It is ignored if AcceptedAt
+                            is the InsertionTime of `message` or later: then an
+                            attempt has already acted on the message, or the
+                            message is out of date. false: as the ledger says */
     int64_t visibility_timeout_s, max_attempts;
     struct lock_file *lock_file; /* lock file of this process; NULL: none */
 };
@@ -114,8 +113,9 @@ struct lease {
                          requests */
     bool binds; /* this attempt was the first to bind the run to a definition */
     bool only_load; /* the attempt may only complete a load, because an operator
-                       had asked to cancel or pause the run before it began;
-                       true even if the request is taken back */
+                       had asked to cancel or pause the run before the attempt
+                       began; stays true if the operator takes the request back
+                     */
     bool closes_job; /* the write that ends the run closes its job (rule A5) */
     bool newly_accepted;    /* an operator has accepted deletes during this
                                attempt, and the kind has not been told yet */
@@ -125,13 +125,14 @@ struct lease {
                        pauses the run */
     char end_operation[17]; /* Operation of a release whose outcome is
                                indeterminate; empty: none */
-    bool newly_held;        /* lease_acquire() was the first to find a changed
-                               definition, and stored that the run is held */
+    bool newly_held; /* lease_acquire() has stored that the run is held for its
+                        definition, and the run was not held for it before */
     bool unstorable; /* the last write returned LEASE_UNKNOWN because of this
                         run's entity, not because of the store */
 
-    /* The newest Date of the table service, and when the request of this Date
-     * was sent and its response came (boot clock). */
+    /* date_ticks: the newest Date of the table service.
+     * date_sent_ms: boot time at which the request with this Date was sent.
+     * date_answered_ms: boot time at which its response had come. */
     int64_t date_ticks, date_sent_ms, date_answered_ms;
 
     struct lease_clock clock; /* what the Dates of all responses show about the
@@ -170,14 +171,15 @@ void lease_done(struct lease *lease);
 
 /*
  * lease_acquire: acquire the lease with a conditional write of the run's
- * entity: Epoch + 1, a new Owner, LeaseUntil. This takes two requests if the
- * run is free. It takes one if the message names no run id, is delivered for
- * the first time, and the ledger's Date is known. LEASE_ACQUIRED: lease->run is
- * the run as stored, in state `running`, and both deadlines are set. The lease
- * of an owner that is known to be dead (lock_file.h) is ignored. *ret_outcome:
- * for LEASE_OUTAGE the outcome of the store's request; for LEASE_REFUSED
- * TW_INVALID if the run's entity in the ledger cannot be used, else
- * TW_CONFLICT. Retries while the service is busy, for at most 10 s.
+ * entity: Epoch + 1, a new Owner, LeaseUntil. If the run is free this takes two
+ * requests, a read and the write. The read is not needed if the message names
+ * no run id, is delivered for the first time, and the ledger's Date is known.
+ * The lease of an owner that is known to be dead (lock_file.h) is ignored.
+ * Retries while the service is busy, for at most 10 s. LEASE_ACQUIRED:
+ * lease->run is the run as stored, in state `running`, and both deadlines are
+ * set. *ret_outcome: for LEASE_OUTAGE the outcome of the store's request; for
+ * LEASE_REFUSED TW_INVALID if the run's entity in the ledger cannot be used,
+ * else TW_CONFLICT.
  */
 enum lease_outcome lease_acquire(struct lease *lease,
     const struct lease_request *request, enum tw_err *ret_outcome,
@@ -277,9 +279,10 @@ enum tw_err lease_put_poison_copy(
 
 /*
  * lease_hold_run: make run a held run. waits_for (LEDGER_WAITS_FOR_DEFINITION,
- * _STORE or _ARCHIVE) becomes its WaitsFor, `why` its Error. Until the next
- * retry the run waits for as long as it has been held so far, at least 5 s, at
- * most 5 min and at most most_ticks (0: no such limit). Sends no request.
+ * _STORE or _ARCHIVE) becomes its WaitsFor, `why` its Error. Until its next
+ * retry the run waits for as long as it has been held so far, but at least 5 s
+ * and at most 5 min. If most_ticks is not 0, the run waits at most most_ticks.
+ * Sends no request.
  */
 TW_MUST_USE enum tw_err lease_hold_run(struct ledger_run *run,
     const char *waits_for, int64_t now_ticks, int64_t most_ticks,

@@ -153,12 +153,12 @@ bool ledger_has_crashed_owner(const struct ledger_run *run)
 
 enum field_type {
     FIELD_STRING,
-    FIELD_SPARSE,
+    FIELD_SPARSE, /* a String; absent: empty */
     FIELD_INT32,
     FIELD_SOME, /* an Int32; absent: 0 */
     FIELD_INT64,
     FIELD_KNOWN, /* an Int64 that is not below 0; absent: -1 */
-    FIELD_TIME,
+    FIELD_TIME,  /* an Edm.DateTime; absent: 0 */
     FIELD_FLAG,  /* a Boolean; absent: false */
     FIELD_MAYBE, /* a Boolean in an int; absent: -1 */
     FIELD_SHARE, /* a Double that is not below 0; absent: -1 */
@@ -166,8 +166,7 @@ enum field_type {
 
 struct field {
     const char *name;
-    enum field_type type; /* FIELD_SPARSE: a string that is absent if empty;
-                             FIELD_TIME: absent if 0 */
+    enum field_type type;
     size_t offset;
 };
 
@@ -501,8 +500,9 @@ static bool take_state(struct ledger_run *run, const struct property *property)
     return true;
 }
 
-/* Set err to why the entity is no run. Its keys may be any text that another
- * program has written, so entity_add_keys() quotes them. */
+/* Set err to the reason why the entity cannot be read as a run. property: the
+ * invalid property; NULL: State is missing. The entity's keys may be any text
+ * that another program has written, so entity_add_keys() quotes them. */
 static enum tw_err cannot_read(const struct entity *entity,
     const struct property *property, struct err *err)
 {
@@ -588,8 +588,8 @@ void ledger_parse_any(const struct entity *entity, struct ledger_run *ret)
 
 /* ---- to an entity ---- */
 
-/* Adds a text to entity. Invalid UTF-8 is repaired, because the service would
- * refuse the whole write, and the end of the run could not be stored. */
+/* Adds a text to entity. Repairs invalid UTF-8, because the service would
+ * refuse the whole write: then even the end of the run could not be stored. */
 static void put_text(struct arena *arena, struct entity *entity,
     const char *name, struct slice text)
 {

@@ -2,9 +2,9 @@
 /*
  * The ledger: one entity for each run, in the table TablewardRuns of the
  * queues' store. PartitionKey: the job's name ("-" for a message that could not
- * be read); RowKey: the run id. Each run has one ledger index row, changed in
- * the same batch as the run, so that lists, orphan scans and pruning read only
- * what they need. Its RowKey:
+ * be read); RowKey: the run id. Each run also has one ledger index row, which
+ * changes in the same batch as the run's entity. So lists, orphan scans and
+ * pruning read only what they need. The RowKey of the ledger index row:
  *
  *   !open!ID        the run has not ended
  *   !failed!ID      failed, poisoned
@@ -142,10 +142,11 @@ struct ledger_run {
 
     int64_t read, written, deleted, skipped, failed, transactions;
     int64_t behind; /* number of changed sources still to copy; -1: not known */
-    int parent_found; /* cascade: 1 if the parent exists; -1: not known */
-    double share;     /* done part of the key range, 0 to 1; < 0: not known */
-    bool accept_deletes;    /* the run accepts deletes until its next round that
-                               compares everything is complete */
+    int parent_found;    /* cascade: 1 if the parent exists; -1: not known */
+    double share;        /* part of the key range that is done, 0 to 1; < 0: not
+                            known */
+    bool accept_deletes; /* the run accepts deletes until its next round that
+                            compares everything is complete */
     int64_t accepted_ticks; /* when accept_deletes was last set, or all earlier
                                acceptances were withdrawn; 0: never */
 
@@ -179,10 +180,10 @@ void ledger_copy(struct ledger_run *to, const struct ledger_run *from);
 void ledger_take_over(struct ledger_run *to, const struct ledger_run *from);
 
 /*
- * ledger_accept_deletes: let run accept deletes or, if accepts is false,
- * withdraw every acceptance before at_ticks. AcceptedAt rises with each call,
- * so that the owner sees a new acceptance, and an older message accepts
- * nothing.
+ * ledger_accept_deletes: let run accept deletes (accepts is true), or withdraw
+ * the acceptance (false). AcceptedAt becomes at_ticks, or rises by one tick if
+ * at_ticks is not later. As it rises with each call, the owner sees a new
+ * acceptance, and a message that is older than AcceptedAt accepts nothing.
  */
 void ledger_accept_deletes(
     struct ledger_run *run, bool accepts, int64_t at_ticks);
@@ -368,9 +369,9 @@ TW_MUST_USE enum tw_err ledger_scan_index(struct store *store,
     struct continuation from, struct page *ret);
 
 /*
- * ledger_next_job: find the next job that has runs in the ledger, the first one
- * after `after` in order of names (`after` empty: the first of all). The job
- * may be one that is not configured. ret: the job's name, copied into arena.
+ * ledger_next_job: find the first job, in order of names, that is after `after`
+ * and has runs in the ledger. `after` empty: the first of all. The job may be
+ * one that is not configured. ret: the job's name, copied into arena.
  * TW_NOT_FOUND: no further job. Makes one request, and further ones only while
  * the service returns empty pages.
  */

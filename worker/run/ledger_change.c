@@ -8,9 +8,9 @@
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
 
-/* Maximum number of tries: CHANGE_ROUNDS to change a run that other processes
- * write at the same time, INDEX_ROUNDS to write a batch whose ledger index rows
- * had been changed. */
+/* CHANGE_ROUNDS: maximum number of tries to change a run that other processes
+ * write at the same time. INDEX_ROUNDS: maximum number of tries to write a
+ * batch while other processes change its ledger index rows. */
 #define CHANGE_ROUNDS 8
 #define INDEX_ROUNDS 3
 #define OPERATION_ID_CHARS (LEDGER_OPERATION_MAX - 1)
@@ -32,9 +32,9 @@ struct writing {
     const struct ledger_run *was; /* the run as stored; without an ETag it is
                                      not stored yet */
     struct ledger_run *is;        /* run to store; NULL: delete the run */
-    struct row old_row, new_row;  /* the ledger index row to delete, and the
-                                     ledger index row to write; a row without a
-                                     key is ignored */
+    /* old_row: the ledger index row to delete. new_row: the ledger index row to
+     * write. A row without a key is ignored. */
+    struct row old_row, new_row;
     struct row closed[2]; /* the `!closed` rows of the job and of the run, each
                              written even if it exists; a row without a key is
                              ignored */
@@ -448,9 +448,9 @@ static enum tw_err write_next(struct changing *c)
 }
 
 /*
- * Is the run the cause of outcome `sent`? Yes, if the request was not sent, or
- * the service refused one operation in the batch. If the whole request was
- * refused, a proxy may have refused it.
+ * Is the run the cause of `sent`, the outcome of its write? Yes, if the request
+ * was not sent, or the service refused one operation in the batch. If the whole
+ * request was refused, a proxy may have refused it.
  */
 static bool is_unstorable(enum tw_err sent, const struct exchange *last)
 {
@@ -466,10 +466,10 @@ static void keep_next(struct changing *c)
     ledger_run_init(&c->next);
 }
 
-/* Call with the outcome `sent` of a write. TW_OK: *stored is the run as it is
- * in the ledger now. If is_written is set, the write is stored; otherwise it is
- * not stored, and the change must be applied to *stored again. Any other
- * outcome is that of ledger_change(). */
+/* Call with the outcome `sent` of a write. TW_OK: c->stored is the run as it is
+ * in the ledger now. If c->is_written is set, the write is stored. If not, the
+ * change must be applied to c->stored again. Any other outcome is that of
+ * ledger_change(). */
 static enum tw_err resolve_write(struct changing *c, enum tw_err sent)
 {
     struct ledger_change *change = c->change;

@@ -59,9 +59,9 @@ struct ledger_change {
     struct exchange last; /* the last request */
     bool left_alone;      /* TW_INVALID: a newer version wrote the run */
     bool damaged;         /* TW_INVALID: the entity cannot be read as a run */
-    bool of_run; /* the failure is due to this run (left_alone, damaged,
-                    apply()'s outcome, a run that cannot be stored or keeps
-                    changing), not to the store */
+    bool of_run; /* this run, not the store, is the cause of the failure:
+                    left_alone or damaged is set, apply() failed, the run cannot
+                    be stored, or it keeps changing */
     /* Operation of the last write that was sent. After TW_UNKNOWN, a run that
      * is read later and has this Operation shows that the write was stored. */
     char operation[LEDGER_OPERATION_MAX];
@@ -83,10 +83,10 @@ TW_MUST_USE enum tw_err ledger_change(struct ledger_change *change,
     enum ledger_known known, struct ledger_run *run, struct err *err);
 
 /*
- * ledger_remove: delete the run, if its stored ETag is run->etag, and its
- * ledger index row. TW_CONFLICT, TW_NOT_FOUND: the run has changed or is gone;
- * nothing is deleted. One request, and more if run->index_etag is empty or out
- * of date.
+ * ledger_remove: delete the run and its ledger index row, if the run's ETag in
+ * the ledger is run->etag. TW_CONFLICT, TW_NOT_FOUND: the run has changed or is
+ * gone; nothing is deleted. One request, and more if run->index_etag is empty
+ * or out of date.
  */
 TW_MUST_USE enum tw_err ledger_remove(struct store *store,
     struct exchange *exchange, const struct ledger_run *run);

@@ -10,7 +10,8 @@
 #include "worker/run/ledger.h"
 
 /* Lower bound of keys that do not begin with '!'. '"' follows '!' in the order
- * of keys, and no run id and no name of a job begins with a lower character. */
+ * of keys, and every run id and every name of a job begins with a higher
+ * character. */
 #define AFTER_OWN_MARK "\""
 
 static const char *const prefixes[] = {

@@ -46,8 +46,9 @@
  * other dead processes are deleted. */
 #define DEAD_MAX 64
 
-/* Bytes of one run's note, with the newline at its end, and maximum number of
- * notes. All notes have one size, so each note has a fixed offset. */
+/* NOTE_BYTES: length of one run's note, including the newline at its end. All
+ * notes have this length, so each note has a fixed offset. NOTES_MAX: maximum
+ * number of notes. */
 #define NOTE_BYTES 512
 #define NOTES_MAX 1024
 #define FOREVER INT64_MAX
@@ -177,9 +178,9 @@ static int make_both(const char *folder, const char *name)
     return file;
 }
 
-/* Makes up to OPEN_TRIES tries, because another process may have deleted the
- * empty folder at its end, or the new file in lock_file_find_dead() before it
- * was locked. */
+/* Another process may delete the empty folder when it ends. Or
+ * lock_file_find_dead() of another process may delete the new file before this
+ * process has locked it. So up to OPEN_TRIES tries are made. */
 static int make(const char *folder, const char *name)
 {
     int file = -1;
@@ -390,9 +391,9 @@ static void store_note(const struct lock_file *lock_file, size_t place)
             lock_file->folder, lock_file->name, strerror(errno));
 }
 
-/* Call with the lock held. Returns the index for a run's note: of an earlier
- * note of the run whose until_ms is not FOREVER, else of an expired note, else
- * of a new note. */
+/* Call with the lock held. Returns the index at which to write a run's note:
+ * that of an earlier note of the same run, unless this note's until_ms is
+ * FOREVER; else that of an expired note; else a new index. */
 static size_t find_place(struct lock_file *lock_file, const char *text)
 {
     int64_t now_ms = platform_boot_ms();

@@ -18,8 +18,8 @@
  *                   other host, or before the reboot, are not visible here
  *   DEVICE, INODE   differ in a copy of the folder. While the owner lives its
  *                   file is open, and no other file gets its inode number
- *   NAME            random, 32 hexadecimal digits, never reused, because inode
- *                   numbers are reused
+ *   NAME            random, 32 hexadecimal digits. Inode numbers are reused,
+ *                   names are not
  *
  * The name is part of Owner and not a property of its own. So when an older
  * version, which does not know lock files, takes over the run, it removes the
@@ -85,9 +85,9 @@ bool lock_file_is_dead(struct lock_file *lock_file, struct slice owner);
 size_t lock_file_note(
     struct lock_file *lock_file, struct slice job, struct slice id);
 
-/* lock_file_forget: call when this process will no longer own a run from
- * until_ms on (platform_boot_ms(); 0: from now on). place: the index of the
- * run's note. */
+/* lock_file_forget: note that this process does not own the run from until_ms
+ * on (platform_boot_ms(); 0: from now on). place: the index of the run's
+ * note. */
 void lock_file_forget(
     struct lock_file *lock_file, size_t place, int64_t until_ms);
 

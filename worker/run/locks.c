@@ -25,8 +25,8 @@
 #define WANT_LATE_TICKS (600 * TICKS_PER_S)
 #define CAUSE_MAX_BYTES 300
 /* After a lock was taken over, requests of the ended run may still arrive for
- * this time. A Date has whole seconds, and the Dates of two servers differ by
- * up to 2 s. */
+ * this time. The 3 s allow for errors of Date: it has whole seconds, and the
+ * Dates of two servers differ by up to 2 s. */
 #define LATE_TICKS (STORE_LATE_REQUEST_MS * TICKS_PER_MS + 3 * TICKS_PER_S)
 /* The property Run of a lock that its run has given up (add_left()). No run has
  * this id. */
@@ -41,8 +41,8 @@ struct row {
     struct slice row_key, etag, key, job, id;
     int64_t requested_ticks, taken_over_ticks;
     bool is_want;
-    bool is_newer; /* written by a newer version: it is not known which run it
-                      belongs to */
+    bool is_newer; /* written by a newer version, so the run of this row is not
+                      known */
 };
 
 /* A table that the run needs. */
@@ -84,8 +84,8 @@ struct locking {
 
 /* ---- keys ---- */
 
-/* Compose the ACCOUNT of a store, with the characters escaped that a key must
- * not have. */
+/* Compose the ACCOUNT of a store. Escapes the characters that a key must not
+ * have. */
 static struct slice account_of(struct slice name, struct arena *arena)
 {
     unsigned char digest[CRYPTO_SHA256_BYTES];
@@ -155,9 +155,8 @@ static void add_key(struct locking *l, struct slice account, const char *table,
     l->needs[l->need_count++] = (struct need){.key = key, .table = table};
 }
 
-/* Add the locks that a table needs. The key with the store's identity is the
- * only one that older versions, which may use the same ledger, take and
- * respect. */
+/* Add the locks that a table needs. Older versions may use the same ledger.
+ * They take and respect only the key with the store's identity. */
 static void add_need(
     void *context, size_t store, const char *table, enum job_access access)
 {

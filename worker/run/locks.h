@@ -16,21 +16,20 @@
  *                                 `finish` has closed the copy of the first
  *                                 table to the second (rule A5): no job copies
  *                                 between them, not even a job with another
- *                                 name. Properties: Job, Run, End, Format. End
- *                                 is the RowKey of a row that the write that
- *                                 ends Run also inserts, in the partition of
- *                                 Job. Without that row `closed!` does not
- *                                 count
+ *                                 name. Properties: Job, Run, End, Format. The
+ *                                 write that ends Run also inserts a row into
+ *                                 the partition of Job. End is the RowKey of
+ *                                 that row. Without that row the `closed!` row
+ *                                 does not count
  *
  * A lock that a newer version wrote, or without Job or Run, is never free.
  *
  * ACCOUNT identifies the store (two names of one store in the configuration
- * give one ACCOUNT); TABLE is in lower case. The first lock of a table does not
- * show that two hosts of one account have the same tables. So a table of an
- * Azure account whose AccountName is known has a second lock, with
- * `account.NAME` as ACCOUNT. Two accounts of different services may have one
- * name (an emulator's, Cosmos DB's); then their table jobs wait for each other
- * without need.
+ * give one ACCOUNT); TABLE is in lower case. Two hosts of one account have the
+ * same tables, but each host gives another ACCOUNT. So a table of an Azure
+ * account whose AccountName is known has a second lock, with `account.NAME` as
+ * ACCOUNT. Accounts of different services (an emulator, Cosmos DB) may have the
+ * same name. Then their table jobs wait for each other without need.
  *
  * To take its locks a run scans the partition. The run is blocked if another
  * open run has locked one of its tables, or an older run waits for one of them
@@ -56,7 +55,8 @@
  *
  * There is no starvation, because no younger run takes a table of the oldest
  * run after the oldest run has written its wants. Only a younger run that had
- * read the partition before may still take a table, once.
+ * read the partition before the wants were written may still take a table,
+ * once.
  *
  * A batch of unknown outcome took all locks or none. The partition is read
  * again. If the batch arrives only when the run already waits, the run blocks
@@ -71,10 +71,13 @@
  * The `closed!` rows are read after the locks are taken. Then no other run
  * closes these tables, because only a run with their locks does.
  *
- * A want is ignored if its run cannot take locks soon. This is so if the run
- * has ended, is paused, or waits for something else than its turn or the retry
- * after a failed attempt, or if its ResumesAt (or UpdatedAt) passed ten minutes
- * ago.
+ * A want is ignored if its run cannot take locks soon:
+ *
+ * - The run has ended or is paused.
+ * - The run waits for something else than its turn or the retry after a failed
+ *   attempt.
+ * - The run waits, and its ResumesAt passed ten minutes ago; or it does not
+ *   wait, and its UpdatedAt is older than ten minutes.
  */
 #ifndef TW_RUN_LOCKS_H
 #define TW_RUN_LOCKS_H
@@ -104,9 +107,9 @@ enum locks_outcome {
     LOCKS_TAKEN,   /* the run has all its locks */
     LOCKS_BLOCKED, /* no lock is taken, the run's wants are written; err names
                       the blocking run, and what the blocking run waits for */
-    LOCKS_CLOSED,  /* all locks are taken, but `finish` has closed the copy
-                      between the job's tables; err says which run it was, and
-                      what opens it again */
+    LOCKS_CLOSED,  /* all locks are taken, but the `finish` of a run has closed
+                      the copy between the job's tables; err names this run, and
+                      the command that opens the copy again */
     LOCKS_OUTAGE,  /* the store failed, or the locks kept changing; err has the
                       cause */
 };
@@ -118,9 +121,9 @@ enum locks_outcome locks_take(
     const struct locks_request *request, bool *ret_taken_over, struct err *err);
 
 /* locks_release: delete the wants of an ended run and, if locks_too is true,
- * its locks, except those that it took over so recently that requests of the
- * former run may still arrive. If that fails, the next run that needs the locks
- * replaces them. */
+ * its locks. Keeps a lock that the run took over so recently that requests of
+ * the lock's former run may still arrive. Locks that cannot be deleted are
+ * replaced by the next run that needs them. */
 void locks_release(struct store *store, const struct deadline *deadline,
     struct slice job, struct slice id, bool locks_too);
 

@@ -9,8 +9,8 @@
 #include "worker/run/ledger.h"
 #include "worker/store/store.h"
 
-/* Maximum depth of a message's JSON. Unknown members may be nested, but not as
- * deep as in a body of 64 KiB of `[`. */
+/* Maximum depth of a message's JSON. Unknown members may be nested, but a body
+ * of 64 KiB of `[` must be refused. */
 #define MESSAGE_MAX_DEPTH 16
 
 /* Room for the longest output of text_quote(). */
@@ -497,8 +497,8 @@ static enum tw_err read_accept_deletes(
     return TW_OK;
 }
 
-/* Read id and arguments of a message for an unknown job, because if the job was
- * removed from the configuration, the ledger may have this run. */
+/* Read id and arguments of a message for an unknown job. The job may have been
+ * removed from the configuration, and the ledger may have the message's run. */
 static void read_run_of_unknown(
     const struct json *message, struct arena *arena, struct request *ret)
 {
@@ -654,7 +654,8 @@ void message_compose(struct slice job, struct slice args, struct slice id,
     buf_add_char(to, '}');
 }
 
-/* Is text not empty, and the message's member `name` absent or null? */
+/* Must the member `name` be added with the value text? True if text is not
+ * empty, and the member is absent or null. */
 static bool is_new(
     const struct json *message, const char *name, struct slice text)
 {

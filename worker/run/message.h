@@ -12,11 +12,11 @@
  *
  * On a bound queue the whole body is the job's one argument, as text, or as
  * base64 if the queue's `encoding` says so. The exception is a JSON message
- * whose run is in the ledger, because tableward has put the message, or because
- * it came while the queue had no job. Such a message is a wake-up message of
- * that run. On a queue without a bound job an argument is a wake-up message
- * too, if its run is in the ledger. Such a message came while the queue was
- * bound.
+ * whose run is in the ledger: it is a wake-up message of that run. Either
+ * tableward has put it, or it came while the queue had no job. In the same way,
+ * a queue without a bound job may have a message whose body is an argument,
+ * because it came while the queue was bound. If its run is in the ledger, it is
+ * a wake-up message of that run.
  */
 #ifndef TW_RUN_MESSAGE_H
 #define TW_RUN_MESSAGE_H
@@ -50,11 +50,11 @@ struct request {
                                  TW_INVALID, except on a bound queue (below) */
 
     /*
-     * Of a bound queue. If the body is also a JSON message, these are its job,
-     * id and arguments; wake_up_job is NULL if the configuration does not have
-     * the job (then unknown_job has its name). If the ledger has a run with
-     * this job, id (empty: the message's own id) and arguments, the message
-     * only wakes up that run.
+     * Only on a bound queue. If the body is also a JSON message, these are the
+     * job, id and arguments of that JSON message. wake_up_job is NULL if the
+     * configuration does not have this job; unknown_job then has its name. If
+     * the ledger has a run with this job, id (empty: the message's own id) and
+     * arguments, the message only wakes up that run.
      */
     const struct job *wake_up_job;
     struct slice wake_up_id;
@@ -63,8 +63,9 @@ struct request {
 
 /*
  * message_read: parse the body of a message of queue. Texts live in arena.
- * TW_INVALID: err is the reason, for the ledger; of ret, only job (if known)
- * and the values of unknown_job and wake_up_* are valid. No other failure.
+ * TW_INVALID is the only failure: err has the reason, for the ledger. Then only
+ * some members of ret are valid: job (if known), and what is set for
+ * unknown_job and wake_up_*.
  */
 TW_MUST_USE enum tw_err message_read(const struct setup_queue *queue,
     const struct jobs *jobs, struct slice body, struct arena *arena,
@@ -84,9 +85,9 @@ bool message_read_as_bound(const struct job *job, bool base64,
  * line, into the job's order, and check them. Each declared argument must be
  * given once, and no other argument may be given. Values must be valid UTF-8,
  * short enough for the ledger, and not empty unless the job allows this. The
- * service must allow the keys that the job makes of them; this is not checked
- * while a variable of the job is unset, because the keys cannot be made then.
- * ret lives in arena; values are copied.
+ * service must allow the keys that the job makes of the values. This is not
+ * checked while a variable of the job is unset, because the keys cannot be made
+ * then. ret lives in arena; values are copied.
  */
 TW_MUST_USE enum tw_err message_args(const struct job *job,
     const struct slice *names, const struct slice *values, size_t count,
@@ -128,10 +129,10 @@ void message_compose(struct slice job, struct slice args_json, struct slice id,
 
 /*
  * message_retell: write to `to`, which must be empty, the body of a new message
- * that repeats the request in body. If body is a JSON object, plain or base64,
- * with a "job", the new body also gets the id and the time if body lacks them:
- * `id` (unless empty) and at_ticks (unless 0). Any other body, and one that
- * would become too long for a queue, is copied unchanged.
+ * that repeats the request in body. If body is a JSON object with "job" (plain
+ * or base64), the new body gets what body lacks: `id` as its id (unless `id` is
+ * empty), and at_ticks as its time (unless at_ticks is 0). Any other body, and
+ * one that would become too long for a queue, is copied unchanged.
  */
 void message_retell(
     struct slice body, struct slice id, int64_t at_ticks, struct buf *to);

@@ -2,13 +2,13 @@
 /*
  * Orphans: open runs without a valid lease and without a message. A pass reads
  * the ledger index rows of every job's open runs, and the entities of these
- * runs. A run is an orphan if its LeaseUntil, UpdatedAt and ResumesAt passed
- * two visibility timeouts ago and it is not paused; the worker then continues
- * it without a message. A run whose owner was a process of this host that has
- * died (lock_file.h) is continued at once, without a pass, because that
- * process's lock file names the run. A step makes one request at most (a few if
- * it holds a run, see below), so that the consumer can do other things between
- * steps.
+ * runs. A run is an orphan if it is not paused, and its LeaseUntil, UpdatedAt
+ * and ResumesAt all passed two visibility timeouts ago. The worker continues an
+ * orphan without a message. If the owner of a run was a process of this host
+ * that has died, the run is continued at once, without a pass: the lock file of
+ * that process names the run (lock_file.h). A step makes one request at most (a
+ * few if the step holds a run, see below), so that the consumer can do other
+ * things between steps.
  *
  * An orphan whose job is not configured is held for its definition, unless it
  * has a queue that this worker does not serve. A pass also counts the runs that
@@ -67,10 +67,10 @@ void orphans_begin(struct orphans *orphans);
 bool orphans_find_dead(struct orphans *orphans);
 
 /*
- * orphans_step: make one step. WALK_FOUND: orphans->run has no live
- * owner, and the caller continues it. WALK_DONE: no run is left to read. Runs
- * that dead processes noted are read before the others; after an outage they
- * are read again.
+ * orphans_step: make one step. WALK_FOUND: orphans->run has no live owner, and
+ * the caller continues it. WALK_DONE: no run is left to read. Runs that dead
+ * processes noted are read before the others. If an outage prevents the read of
+ * such a run, the next step reads this run again.
  */
 enum walk_step orphans_step(struct orphans *orphans, struct err *err);
 
@@ -86,10 +86,10 @@ bool orphans_is(const struct ledger_run *run, int64_t now_ticks,
 /*
  * orphans_may_be_queued: may the message of orphans->run, an orphan in state
  * `queued`, still wait on queue to be received? Peeks at the first messages of
- * the queue, whose order is about first in, first out. False if the queue is
- * empty, or if one of these messages was put after the run had become an
- * orphan, because the run's own message was then received before, or never put.
- * True also if the queue cannot be read.
+ * the queue, which are roughly the oldest ones. False if there are none, or if
+ * one of them was put after the run had become an orphan: then the run's own
+ * message was received before, or was never put. True also if the queue cannot
+ * be read.
  */
 bool orphans_may_be_queued(const struct orphans *orphans, const char *queue);
 

@@ -16,8 +16,9 @@
 
 struct outage {
     bool lasts;
-    /* Begin, length of the last backoff, next try, next log line. The times are
-     * of the boot clock. */
+    /* since_ms: when the outage began. wait_ms: length of the last backoff.
+     * until_ms: when the next try may start. repeat_ms: when the cause may be
+     * logged again. All times are of the boot clock. */
     int64_t since_ms, wait_ms, until_ms, repeat_ms;
     struct err cause; /* error of the last failed try */
 };
@@ -34,8 +35,8 @@ bool outage_failed(
  * lasted; -1: there was no outage. */
 int64_t outage_ends(struct outage *outage, int64_t now_ms);
 
-/* The outage that ended last: its duration, and when it ended (ticks of the
- * wall clock; 0: there was no outage). */
+/* The outage that ended last. lasted_s: its duration. ended_ticks: when it
+ * ended, by the wall clock; 0: no outage has ended yet. */
 struct outage_past {
     int64_t lasted_s, ended_ticks;
 };
@@ -44,7 +45,8 @@ struct outage_past {
  * seconds. If lasted_s is -1, there was no outage, and *past is unchanged. */
 void outage_note_end(struct outage_past *past, int64_t lasted_s);
 
-/* outage_later: return `one` or `other`, whichever ended later. */
+/* outage_later: of the outages `one` and `other`, return the one that ended
+ * later. */
 const struct outage_past *outage_later(
     const struct outage_past *one, const struct outage_past *other);
 

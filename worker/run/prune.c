@@ -167,12 +167,12 @@ static enum tw_err left_message(struct prune *prune, struct exchange *exchange,
 }
 
 /*
- * May a message of the run still come? A worker that receives it deletes it,
- * because the ledger says that the run has ended. Without the run in the
- * ledger, the worker would execute the run again. The message may have become
- * visible while no worker was running, so its time alone does not show that it
- * was deleted. So the run is kept until its queue has no message, or for
- * UNSERVED_MAX. *ret is set if TW_OK is returned.
+ * May a message of the run still come? A worker that receives the message
+ * deletes it, because the ledger says that the run has ended. Without the run
+ * in the ledger, the worker would execute the run again. The message may have
+ * become visible while no worker was running. So after the time at which the
+ * message must be visible, the run is kept until its queue has no message, but
+ * at most for UNSERVED_MAX. *ret is set if TW_OK is returned.
  */
 static enum tw_err expects_message(struct prune *prune,
     struct exchange *exchange, const struct ledger_run *run, bool *ret)

@@ -8,8 +8,7 @@
 #include "worker/store/deadline.h"
 #include "worker/store/retry.h"
 
-/* Begins a request. No lease limits these requests, only the timeout of each
- * request. */
+/* Begins a request. Its own timeout limits the request; no lease does. */
 static struct retry_call begin_call(
     const struct definition *definition, struct deadline *deadline)
 {

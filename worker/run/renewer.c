@@ -33,9 +33,9 @@
  * an operator has asked to cancel or pause the run, so that this takes effect
  * within 10 s. */
 #define LEDGER_MAX_MS 5000
-/* After an operator has asked to cancel or pause the run: time for which its
- * refused requests are still retried, and for which missing responses are
- * waited for. */
+/* Used after an operator has asked to cancel or pause the run: the run's
+ * refused requests are retried, and missing responses are awaited, for this
+ * time at most. */
 #define HURRY_MS 3000
 /* Number of concurrent runs for each thread that writes the ledger. */
 #define RUNS_PER_THREAD 4
@@ -495,7 +495,7 @@ static void renew(struct renewal *renewal, enum part part)
     renewal->parts[part].busy = false;
     platform_wake_all(&renewal->changed);
     /* A thread that became the watcher meanwhile did not see this renewal,
-     * because it was busy. */
+     * because the renewal was busy. */
     wake_watchers(renewal);
 }
 

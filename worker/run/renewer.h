@@ -50,9 +50,9 @@ void renewer_set_runs(struct renewer *renewer, size_t runs);
 void renewer_free(struct renewer *renewer);
 
 /*
- * renewal_start: lend lease to the renewer until renewal_stop(). Each write
- * stores run's counts and the number of the request pool's requests in the
- * ledger. Owned.
+ * renewal_start: lend lease to the renewer until renewal_stop(). Each write of
+ * the ledger stores the counts of run, and the number of requests of
+ * pool_client. Owned.
  */
 struct renewal *renewal_start(struct renewer *renewer, struct lease *lease,
     struct run *run, struct pool_client *pool_client);

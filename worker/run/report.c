@@ -94,8 +94,8 @@ void report_begin(
         .throttled = run->throttled};
 }
 
-/* Returns the share of the run that is done, in percent; -1: not known, as
- * after the first round. */
+/* Returns the share of the run that is done, in percent; -1: not known, for
+ * example after the first round. */
 static int share_percent(const struct ledger_run *run)
 {
     return run->share >= 0 && run->share <= 1 && run->rounds <= 1
@@ -103,8 +103,8 @@ static int share_percent(const struct ledger_run *run)
                : -1;
 }
 
-/* Returns the rate since the last report, in entities a second: of those read
- * or of those changed, whichever is larger. */
+/* Returns the rate since the last report, in entities a second. Of the numbers
+ * of entities read and of entities changed, the larger one counts. */
 static int64_t rate_of(const struct report *report,
     const struct ledger_run *run, int64_t elapsed_ms)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the log says about a run besides single events: the fields of JSON
- * lines, the run's progress once a minute, and whether the service throttles
- * it.
+ * lines, the run's progress once a minute, and throttling of its requests by
+ * the service.
  */
 #ifndef TW_RUN_REPORT_H
 #define TW_RUN_REPORT_H

@@ -16,7 +16,7 @@
 /* The maximum number of runs that are read at the same time. */
 #define FETCH_MAX 32
 
-/* Make room for one more run and return it, empty; the caller raises
+/* Make room for one more run, and return the empty run there. The caller raises
  * runs->count to keep the run. */
 static struct ledger_run *next_run(struct runs *runs)
 {
@@ -368,9 +368,9 @@ static size_t lesser(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Returns the number of rows that are read next, of the rows that are left. If
- * query selects every run, this is not more than the number of runs that the
- * list still lacks. */
+/* Returns how many of the rows that are left are read next. If query selects
+ * every run, this is not more than the number of runs that the list still
+ * lacks. */
 static size_t next_rows(
     const struct runs_query *query, const struct runs *runs, size_t left)
 {

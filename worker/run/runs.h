@@ -33,8 +33,9 @@ struct runs {
     size_t count, room;
 };
 
-/* Selects the runs of a list. A member whose value is not in the ledger index
- * rows is compared by is_wanted() in runs.c, and named in all_wanted there. */
+/* Selects the runs of a list. To add a member whose value is not in the ledger
+ * index rows, compare it in is_wanted() and name it in all_wanted (both in
+ * runs.c). */
 struct runs_query {
     struct slice job;     /* job of the runs; empty: every job */
     unsigned states;      /* states of the runs, bits of RUNS_STATE(); 0: any */
@@ -45,7 +46,8 @@ struct runs_query {
                              0: any */
     size_t limit;         /* maximum number of runs, newest first; 0: all */
     bool no_imports;      /* imports are left out */
-    size_t most_rows;     /* maximum number of ledger index rows read; 0: all */
+    size_t most_rows;     /* no further page is read when this many ledger index
+                             rows are listed; 0: all are read */
 };
 
 /* The ledger index rows of a list, newest request first. */
@@ -53,7 +55,7 @@ struct runs_rows {
     struct arena arena; /* memory of the rows' texts */
     struct ledger_row *list;
     size_t count, room;
-    bool cut; /* most_rows rows were read, and there may be more */
+    bool cut; /* reading stopped because of most_rows; there may be more rows */
 };
 
 #define RUNS_STATE(state) (1u << (unsigned)(state))
@@ -111,9 +113,9 @@ TW_MUST_USE enum tw_err runs_find_prefix(const struct runs_reader *reader,
     struct slice job, const char *id, struct runs *ret, struct err *err);
 
 /*
- * runs_pick: select one of runs (at least one): the run for which wanted() is
- * true, or the first if wanted() is true for none. Borrowed. TW_CONFLICT:
- * wanted() is true for several; err names them.
+ * runs_pick: select the one run for which wanted() is true. If wanted() is true
+ * for none, select the first run; runs must have at least one. Borrowed.
+ * TW_CONFLICT: wanted() is true for several; err names them.
  */
 TW_MUST_USE enum tw_err runs_pick(const struct runs *runs,
     bool (*wanted)(const struct ledger_run *run), const struct ledger_run **ret,
@@ -127,7 +129,8 @@ TW_MUST_USE enum tw_err runs_peek(const struct runs_reader *reader,
 /*
  * runs_message: find the run's poison copy. *ret_text: its body, *ret_queue:
  * the poison queue's name; both live in arena. TW_NOT_FOUND: the run has no
- * poison copy, or it is not among the first messages (runs_peek()).
+ * poison copy, or the poison copy is not among the first messages
+ * (runs_peek()).
  */
 TW_MUST_USE enum tw_err runs_message(const struct runs_reader *reader,
     const struct ledger_run *run, struct arena *arena, struct slice *ret_queue,

@@ -140,8 +140,8 @@ void definition_drop(struct definition *definition);
 /*
  * definition_share_credentials: call when definition replaces former, before
  * another thread uses definition. Runs that were started with former, or with
- * an earlier definition, then use the credentials of the new one for each store
- * that has the same name and account.
+ * an earlier definition, then use the credentials of definition, for each store
+ * that has the same name and account in both.
  */
 void definition_share_credentials(
     const struct definition *definition, const struct definition *former);

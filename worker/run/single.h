@@ -53,7 +53,7 @@ struct single_result {
 /* Progress of a run, for a progress line. */
 struct single_progress {
     int64_t read, written, deleted, skipped, failed;
-    int share;            /* done thousandths of the key range; -1: unknown */
+    int share;            /* done part, in thousandths; -1: unknown */
     bool working;         /* an attempt is under way */
     int64_t until_ms;     /* end of the wait, platform_boot_ms(); 0: no wait */
     bool held_by_another; /* another process has the lease */

@@ -167,7 +167,8 @@ static void do_request(const struct doing *doing,
     attempt_run(doing->environment, doing->task->definition, &lease_request,
         &request->args, &report->result);
     if (report->result.end == ATTEMPT_REFUSED) {
-        const struct err why = report->result.err; /* poison() writes it */
+        /* A copy, because poison() overwrites result.err. */
+        const struct err why = report->result.err;
 
         poison(doing, message, request->job, why.text, report);
     }
@@ -176,8 +177,10 @@ static void do_request(const struct doing *doing,
 /* Context of the ledger change in hold_unknown(). */
 struct holding {
     struct slice args_json; /* Args that the run must have; empty: any Args */
-    int64_t until_ticks, now_ticks; /* set by apply_hold(): ResumesAt of the
-                                       run, the time of the ledger */
+
+    /* Set by apply_hold(). until_ticks: ResumesAt of the run.
+     * now_ticks: the time of the ledger. */
+    int64_t until_ticks, now_ticks;
 };
 
 static enum tw_err apply_hold(

@@ -22,11 +22,11 @@
 bool unserved_is_job(struct slice partition_key);
 
 /*
- * unserved_is: is run open, not paused and without a live lease, and can no
- * worker with these jobs and this setup take it? False for an import. False for
- * a run that the command `run` began, until the run is an orphan
- * (orphans_is()), because the command may still wait to continue it. now_ticks:
- * the service's clock.
+ * unserved_is: return true if run is open, not paused and without a live lease,
+ * and no worker with these jobs and this setup can take it. False for an
+ * import. False for a run that the command `run` began, until the run is an
+ * orphan (orphans_is()), because the command may still wait to continue it.
+ * now_ticks: the service's clock.
  */
 bool unserved_is(const struct jobs *jobs, const struct setup *setup,
     const struct ledger_run *run, int64_t now_ticks);

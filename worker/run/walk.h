@@ -2,7 +2,8 @@
 /*
  * A pass over the ledger index rows of one list (open, failed or ended runs),
  * job after job. Used for pruning, for the search for orphans and by a drain. A
- * step makes one request at most, so that the consumer can poll between steps.
+ * step makes one request at most, so that the consumer can do other things
+ * between steps.
  */
 #ifndef TW_RUN_WALK_H
 #define TW_RUN_WALK_H

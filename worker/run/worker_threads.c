@@ -58,9 +58,10 @@ struct worker_thread {
 
 struct worker_threads {
     struct worker_threads_options options;
-    struct worker_thread *list; /* SETUP_SLOTS_MAX; the first `made` exist */
+    struct worker_thread *list; /* room for SETUP_SLOTS_MAX threads; the first
+                                   `made` exist */
     bool begun;                 /* worker_threads_start() was called */
-    size_t started;             /* threads that run */
+    size_t started;             /* number of threads that were started */
 
     struct platform_mutex lock; /* guards all fields below, and the fields of
                                    all worker threads */
@@ -70,8 +71,8 @@ struct worker_threads {
     struct definition *definition; /* owns a reference */
     unsigned reading;              /* number of reloads so far */
     struct poll *polls;            /* one for each queue of definition */
-    /* When messages that attempts have hidden become visible: then all queues
-     * are polled. */
+    /* The times at which messages that attempts have hidden become visible. At
+     * each of these times all queues are polled. */
     int64_t visible_ms[VISIBLE_MAX];
     size_t visible_count;
     /* any_waits: a run may wait until an operator resumes or finishes the run.
@@ -172,8 +173,8 @@ static void begin_asking(
     threads->turn = index + 1;
 }
 
-/* Make all queues without an outage due now. short_waits: true to begin the
- * interval of each at poll.min again. */
+/* Make all queues without an outage due now. short_waits: true if the interval
+ * of each of these queues begins again at poll.min. */
 static void make_due(struct worker_threads *threads, bool short_waits)
 {
     for (size_t i = 0; i < setup_of(threads)->queue_count; i++) {
@@ -507,8 +508,8 @@ static void begin_polls(struct worker_threads *threads)
     threads->turn = 0;
 }
 
-/* Prepare as many threads as there are slots. The lock is held, or no thread
- * has started. */
+/* Prepare as many threads as there are slots. Call with the lock held, or
+ * before any thread has started. */
 static void make_threads(struct worker_threads *threads)
 {
     for (; threads->made < threads->count; threads->made++) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Worker threads: a fixed number (`slots:`), each runs one attempt at a time.
- * The idle threads take turns. One of them receives as many messages as threads
- * are idle (32 at most), keeps the first one and hands the others to idle
- * threads. Then another idle thread waits until the next queue is due. So a
- * message changes threads at most once, and a queue that does not respond
- * occupies one thread and delays no other queue.
+ * Worker threads: their number is `slots:`, and each makes one attempt at a
+ * time. The idle threads take turns. One of them receives messages, at most as
+ * many as threads are idle and at most 32. It keeps the first message and hands
+ * the others to idle threads. Then another idle thread waits until the next
+ * queue is due. So a message changes threads at most once, and a queue that
+ * does not respond occupies one thread and delays no other queue.
  *
  * A queue that cannot be read or created is polled again after 1 s, doubling to
  * 10 s. An empty response doubles the interval, from poll.min up to poll.max.
