@@ -2151,7 +2151,7 @@ YAML
     pid=$!
     wait_for "worker: ready: 16 slots, 1 queue of store 'main'" err
     wait_for 'run purge/p1: succeeded' err
-    wait_for 'run dead/d1: is held, no failure of its own: .*connect to 127.0.0.1' err
+    wait_for 'run dead/d1: is held, but has not failed: .*connect to 127.0.0.1' err
     kill -TERM "$pid"
     wait "$pid" || fail "SIGTERM ends the worker with $?"
 }

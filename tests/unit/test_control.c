@@ -951,7 +951,7 @@ struct rebinding {
     ARGUMENT("{\\\"job\\\":\\\"delete-channel\\\",\\\"args\\\":{"              \
              "\\\"channel\\\":\\\"Football\\\"}}")
 #define NO_JOB "the ledger does not say for which job it was"
-#define NO_FREE "no queue in `queues` is without a job"
+#define NO_FREE "`queues` has no queue without `job:`"
 #define AS_TEXT "was bound to job delete-channel with encoding text"
 #define AS_BASE64 "was bound to job delete-channel with encoding base64"
 

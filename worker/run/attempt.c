@@ -512,7 +512,7 @@ static void end_held(struct attempt *attempt, const char *waits_for)
     if (run->waits_since_ticks == now_ticks &&
         !attempt->request->resumes_paused)
         log_run_warn(&attempt->log, "is held%s: %s",
-            run->ending.len > 0 ? "" : ", no failure of its own",
+            run->ending.len > 0 ? "" : ", but has not failed",
             attempt->err.text);
 }
 
@@ -868,7 +868,7 @@ static void end_lease_held(struct attempt *attempt)
     attempt->result->until_ms =
         lease_boot_ms(&attempt->lease, attempt->lease.until_ticks);
     if (attempt->lease.newly_held)
-        log_run_warn(&attempt->log, "is held, no failure of its own: %.*s",
+        log_run_warn(&attempt->log, "is held, but has not failed: %.*s",
             SLICE_ARG(attempt->lease.run.error));
     log_run_debug(&attempt->log, "%s; next attempt not before %s",
         attempt->result->held ? "another attempt has the lease"

@@ -176,8 +176,8 @@ static char *reason_of_json(
 
     if (why->text[0] == '\0')
         return mem_format(
-            "it is a JSON message, and no queue in `queues` is without a job; "
-            "add a queue without `job:`, then repeat the command");
+            "it is a JSON message, and `queues` has no queue without `job:`; "
+            "add one, then repeat the command");
     return mem_format("queue %.*s %s, and a queue without a job would refuse "
                       "the message again (%s); repeat the command when this is "
                       "corrected",

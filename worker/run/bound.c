@@ -330,8 +330,8 @@ static enum tw_err refuse_kind(
 {
     char *what = bound_kind_sentence(run, job);
 
-    (void)err_fail(
-        err, TW_CONFLICT, "%s: restore it, or `cancel` the run", what);
+    (void)err_fail(err, TW_CONFLICT,
+        "%s: restore the former kind, or `cancel` the run", what);
     mem_free(what);
     return TW_CONFLICT;
 }

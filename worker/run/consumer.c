@@ -742,7 +742,9 @@ static void prune_runs(struct consumer *consumer)
                 prune->pruned == 1 ? "" : "s");
         break;
     case WALK_FAILED:
-        log_warn(OBJECT, "pruning stopped early: %s", err.text);
+        log_warn(OBJECT,
+            "pruning stopped early, and begins again within an hour: %s",
+            err.text);
         break;
     case WALK_MORE:
     case WALK_FOUND:

@@ -844,7 +844,8 @@ static enum tw_err check_job(
         return TW_OK;
     what = bound_kind_sentence(run, job);
     (void)err_fail(err, TW_CONFLICT,
-        "%s: restore it, or cancel the run and start another one", what);
+        "%s: restore the former kind, or cancel the run and start another one",
+        what);
     mem_free(what);
     return TW_CONFLICT;
 }
@@ -1258,7 +1259,7 @@ static enum tw_err find_copy(struct store *store, const struct ledger_run *run,
     }
     return err_fail(err, TW_INVALID,
         "the copy of message %.*s is not among the first %d messages of queue "
-        "%.*s%s: put it back by hand",
+        "%.*s%s: put the message back by hand",
         SLICE_ARG(run->id), QUEUE_MAX_GET, SLICE_ARG(run->queue),
         SETUP_POISON_SUFFIX);
 }

@@ -387,7 +387,7 @@ static void store_note(const struct lock_file *lock_file, size_t place)
 
     if (pwrite(lock_file->file, note->text, NOTE_BYTES,
             (off_t)(place * NOTE_BYTES)) != NOTE_BYTES)
-        log_debug(OBJECT, "%s/%s: a run cannot be recorded: %s",
+        log_debug(OBJECT, "%s/%s: the note of a run cannot be written: %s",
             lock_file->folder, lock_file->name, strerror(errno));
 }
 

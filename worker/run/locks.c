@@ -352,8 +352,8 @@ static enum tw_err check_closed(struct locking *l, const struct need *need,
         return outcome;
     return err_fail(l->err, TW_CONFLICT,
         "the copy from table %s to table %s was closed by the `finish` of run "
-        "%.*s/%.*s, and another run could undo what was written to %s since: "
-        "`run %.*s --reopen` opens it again",
+        "%.*s/%.*s. A new run could undo what has been written to %s since "
+        "then: to allow it, use `run %.*s --reopen`",
         l->source_table, need->table, SLICE_ARG(closed->job),
         SLICE_ARG(closed->id), need->table, SLICE_ARG(l->job));
 }

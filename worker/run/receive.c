@@ -47,7 +47,9 @@ enum tw_err receive_create(const struct definition *definition,
         return outcome;
     outcome = create(definition, queue->poison_queue, scratch, err);
     if (outcome == TW_FORBIDDEN) {
-        log_warn("worker", "cannot create or read poison queue %s: %s",
+        log_warn("worker",
+            "cannot create or read poison queue %s, in which invalid messages "
+            "are kept: %s",
             queue->poison_queue, err->text);
         outcome = TW_OK;
     }

@@ -416,9 +416,8 @@ static void log_answer(struct renewal *renewal, enum lease_status status,
             "the ledger could not be written: %s", err->text);
     if (asked)
         log_run_info(run_log(renewal->run),
-            "stops, because the run is to be %s",
-            renewal->lease->asked == LEASE_ASKED_CANCEL ? "cancelled"
-                                                        : "paused");
+            "stops, because an operator has asked to %s the run",
+            renewal->lease->asked == LEASE_ASKED_CANCEL ? "cancel" : "pause");
     if (status == LEASE_VALID && renewal->logs_progress)
         report_progress(&renewal->report, run_log(renewal->run),
             &renewal->lease->run, platform_boot_ms());

@@ -156,8 +156,8 @@ static void log_throttling(struct report *report, const struct log_run *log,
 
     log_run_line(LOG_WARN, log, numbers,
         "is throttled: the service refused %" PRId64 " of %" PRId64
-        " requests (429 or 503); it continues at the rate that the service "
-        "accepts",
+        " requests (429 or 503); the run continues at the rate that the "
+        "service accepts",
         throttled, requests);
     report->throttled_at_ms = now_ms;
     report->throttled = run->throttled;

@@ -612,7 +612,7 @@ static enum tw_err name_them(const struct runs *runs,
         buf_add_format(&names, "/%.*s", SLICE_ARG(run->id));
     }
     (void)err_fail(err, TW_CONFLICT,
-        "several jobs have a run of this id, write one of these names: %s%s",
+        "several jobs have a run with this id: write one of these names: %s%s",
         buf_text(&names),
         hyphen ? " (write -- before a name that begins with a hyphen)" : "");
     buf_done(&names);

@@ -400,7 +400,8 @@ static void check_poison_queues(
             if (strcmp(setup->queues[i].poison_queue, setup->queues[j].name) ==
                 0)
                 problems_add(loader->problems, node->mark,
-                    "queue '%s' is the poison queue of '%s'",
+                    "queue '%s' is the poison queue of '%s', so a worker must "
+                    "not serve it: remove it from `queues`",
                     setup->queues[j].name, setup->queues[i].name);
 }
 

@@ -153,7 +153,8 @@ static bool wait_out_outage(
     struct outage *outage = &single->outage;
 
     if (outage_failed(outage, platform_boot_ms(), &work->err))
-        log_warn(single->object, "waits, then tries again: %s", work->err.text);
+        log_warn(single->object,
+            "the ledger cannot be used; tries again soon: %s", work->err.text);
     return wait_until(single, outage->until_ms, outage->wait_ms, false);
 }
 

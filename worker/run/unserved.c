@@ -76,7 +76,8 @@ void unserved_add_reason(const struct jobs *jobs, const struct setup *setup,
             SLICE_ARG(run->job));
     } else if (bound_kind_changed(run, job)) {
         what = bound_kind_sentence(run, job);
-        buf_add_format(to, "%s: restore it, or `cancel` the run", what);
+        buf_add_format(
+            to, "%s: restore the former kind, or `cancel` the run", what);
         mem_free(what);
     } else {
         add_queue_reason(setup, job, run, to);
