@@ -49,7 +49,9 @@ struct cascade_attempt {
     bool parent_is_ours;   /* the last read of the parent found this run's
                               tombstone, and this run has not written to the
                               parent since */
-    bool parent_lost;      /* set by cascade_watch_parent() for this pass */
+    bool parent_lost;      /* set by cascade_watch_parent(): the parent no
+                              longer names this run, so this pass sends no
+                              more deletes */
     int64_t checked_ms;    /* platform_boot_ms() when cascade_watch_parent()
                               last read the parent */
     bool tombstone_sent;   /* this attempt sent the tombstone and got no
@@ -82,9 +84,9 @@ struct cascade_attempt {
     /* Checkpoints that wait for leaf deletes. */
     struct checkpoint_queue checkpoint_queue;
     struct held *held, **held_end;
-    unsigned stuck;  /* passes in a row without a delete, see STUCK_PASSES */
-    char left[1024]; /* text of the first entity that this pass did not delete
-                        because something is under it */
+    unsigned stuck;  /* number of stuck passes in a row, see check_circle() */
+    char left[1024]; /* keys and table of the first entity that this pass did
+                        not delete because something is under it */
 };
 
 /* cascade_parent: returns the parent as last read, or NULL if it did not exist.

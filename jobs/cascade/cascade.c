@@ -43,9 +43,10 @@
 /* Maximum number of batches of one run in flight. */
 #define BATCHES_IN_FLIGHT 16
 
-/* The run fails after this number of complete last settle passes in a row that
- * find entities but delete none. Late children would not prevent every delete,
- * so the entities must be under one another in a cycle. */
+/* The last settle pass is repeated while it finds entities. The run fails after
+ * this number of such passes in a row that read everything and delete nothing.
+ * Late children would not prevent every delete, so the entities must be under
+ * one another in a cycle. */
 #define STUCK_PASSES 3
 
 /* The phase that only deletes the parent. An application may reuse the parent's
@@ -113,8 +114,9 @@ static int64_t next_settle_ticks(const struct cascade_attempt *c)
 }
 
 /* Call between two passes. If the next settle pass is not due yet, end the
- * attempt until then, so that the worker thread can do other work. After a
- * settle pass that found something, another pass follows at once. */
+ * attempt as RUN_WAITING, so that the worker thread can do other work until the
+ * pass is due. After a settle pass that found something, another pass follows
+ * at once. */
 static enum run_end wait_for_settle(struct cascade_attempt *c)
 {
     int64_t at_ticks = next_settle_ticks(c);
@@ -266,9 +268,9 @@ static enum write_decision decide_emptied(void *context,
     return WRITE_SKIP;
 }
 
-/* Delete entities of one page, all found by one rule. An entity that changed
- * since it was read is left to decide_leaf() or, if the rule has child rules,
- * to decide_emptied(). TW_CONFLICT: the parent is lost. */
+/* Delete entities of one page, all found by one rule. If an entity changed
+ * since it was read, decide_leaf() decides about it or, if the rule has child
+ * rules, decide_emptied(). TW_CONFLICT: c->parent_lost is set. */
 static enum tw_err delete_page(void *context, struct match *match,
     const struct entity *const *entities, size_t count, struct err *err)
 {
@@ -455,13 +457,15 @@ static enum run_end walk_and_delete(struct cascade_attempt *c)
 }
 
 /*
- * May the first page of a pass be requested before the parent is read? With an
- * archive: no, because whole entities are too large to be read in vain. After
- * the tombstone is written: only if the last settle pass is due already. Before
- * it is written: only if the first rule has no child rules. The entities that
- * such a rule finds are safe, because they are deleted with the ETag that was
- * read. An entity with children could leave the parent after it was read, and
- * its children would be deleted nevertheless.
+ * May the first page of a pass be requested before the parent is read?
+ *
+ * - The job has an archive: no. Whole entities are too large to be read in
+ *   vain.
+ * - The tombstone is written: yes, if the last settle pass is due already.
+ * - The tombstone is not written: yes, if the first rule has no child rules.
+ *   What such a rule finds is deleted with the ETag that was read. But an
+ *   entity that has children could be moved away from the parent after it was
+ *   read, and its children would be deleted nevertheless.
  */
 static bool may_read_ahead(const struct cascade_attempt *c)
 {

@@ -221,9 +221,11 @@ static int64_t plan_passes(const struct cascade *cascade, struct count *count)
 }
 
 /*
- * Returns the number of pages that a run reads for one rule in a pass. While
- * the rule's entities exist, these are all its pages; after that, one empty
- * page for each scan; and none once the entities of the rule above are deleted.
+ * Returns the number of pages that a run reads for one rule in a pass:
+ *
+ * - while entities of the rule exist: all pages of the rule;
+ * - after that: one empty page for each scan;
+ * - once the entities of the rule above are deleted: none.
  */
 static int64_t reads_in(
     const struct count *count, const struct counted_rule *rule, int64_t pass)
@@ -253,8 +255,9 @@ static int64_t transactions(const struct cascade *cascade, struct count *count)
 {
     const struct job_estimate *estimate = count->estimate;
     int64_t passes = plan_passes(cascade, count);
-    /* The parent is read in each pass; 3 more for its tombstone, its last read
-     * and its delete. One request checks each table. */
+    /* Each pass reads the parent with one request. Three more requests write
+     * the tombstone, read the parent for the last time, and delete it. For each
+     * table one request checks that the table exists. */
     int64_t all = passes + 3 + (int64_t)estimate->table_count;
 
     add_reads(count, passes, cascade->refuse_above >= 0);

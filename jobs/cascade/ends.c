@@ -49,7 +49,7 @@ static size_t index_of(const struct graph *graph, const struct rule *rule)
     return i;
 }
 
-/* May a and b find the same entity? */
+/* May the rules `a` and `b` find the same entity? */
 static bool may_meet(const struct rule *a, const struct rule *b)
 {
     return a == b || (cascade_share_table(a, b) &&

@@ -60,8 +60,8 @@ struct reading {
     struct source *sources; /* sources[i]: where the entities have the value
                              * of reads[i] */
     size_t read_count;
-    const struct source *prefix; /* the source that is TOLD_BY_PREFIX, of which
-                                  * there may be one; NULL: none */
+    const struct source *prefix; /* the only source that is TOLD_BY_PREFIX;
+                                    NULL: there is none */
     size_t prefix_least;         /* minimum length of the value of that source:
                                     1 for an argument, 0 for a key, which may
                                     be empty */
@@ -437,9 +437,9 @@ static bool digest_of(const struct reading *reading, const struct entity *above,
     return good;
 }
 
-/* fill() reads from entity the keys and properties of the entity above. Would
- * the rule find entity under an entity with these? *ret: digest of the values
- * that the rule reads of the entity above. */
+/* Would the rule find entity under an entity above that has the values which
+ * fill() derives from entity? *ret: digest of the values that the rule reads of
+ * the entity above. */
 static bool is_found(struct nested *n, const struct level *level,
     const struct reading *reading, const struct entity *entity,
     size_t prefix_len, unsigned char *ret)
@@ -471,8 +471,9 @@ static bool is_prefix(
            memcmp(key.at + len, rest.at, rest.len) == 0;
 }
 
-/* Call each() for each entity above under which the rule would find entity,
- * until a call returns true. Returns true if a call did. */
+/* Calls each() with the digest of an entity above under which the rule would
+ * find entity. If the digest depends on where a prefix ends, calls each() for
+ * every possible end, until a call returns true. Returns true if a call did. */
 static bool each_found(struct nested *n, size_t at,
     const struct reading *reading, const struct entity *entity,
     bool (*each)(void *ctx, size_t level, const unsigned char *digest),
@@ -690,8 +691,8 @@ static bool is_of_partition(const struct nested *n, const struct level *level)
  * block, read the table of the rule above. (First-level rules have no
  * references: add_entity() is called for a nested rule, and adds references for
  * this rule and for rules after it.) verified: index of the rule that is being
- * checked. If only one partition of this rule is checked, only the parents in
- * that partition are read for it. */
+ * checked. For the references of this rule only one partition of the table of
+ * the rule above is read, if is_of_partition() allows it. */
 static enum tw_err resolve(
     struct nested *n, size_t verified, struct block *block)
 {

@@ -30,9 +30,9 @@ struct nested_check {
 
 /*
  * nested_verify: look for orphans of each rule that has a rule above it. An
- * entity of the rule's table is an orphan if the rule would find it under a
- * certain parent, that parent does not exist, and no other rule for the same
- * table finds the entity.
+ * entity of the rule's table is an orphan if the rule would find it only under
+ * parents that do not exist, and no other rule for the same table finds the
+ * entity.
  *
  * A rule can be read backwards if each value that it reads of the entity above
  * is also in the entities that it finds: as a whole key, or as a property that

@@ -24,8 +24,9 @@ struct carrier {
         *selector; /* the entities of `from` that the job carries */
 };
 
-/* Returns the first rule for the table that may select an entity which selector
- * selects, or NULL. selector NULL: the first rule for the table. */
+/* Returns the first rule for the table that may select an entity which
+ * `selector` selects too; NULL: there is none. If selector is NULL, any rule
+ * for the table is enough. */
 static const struct rule *find_rule(const struct rule *rules, size_t count,
     const struct table_ref *table_ref, const struct selector *selector)
 {

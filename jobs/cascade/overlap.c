@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Detects two rules that may find the same entity, of which one lacks child
- * rules that the other has. The rule that lacks them would delete the entity
- * before the children that only the other rule finds. */
+/* Detects two rules that may find the same entity, if one of them lacks child
+ * rules that the other has. The rule without these child rules would delete the
+ * entity before the children that only the other rule finds. */
 #include "jobs/cascade/overlap.h"
 
 #include <stddef.h>
@@ -22,9 +22,9 @@ struct family {
 };
 
 /*
- * Returns a rule below b that finds children which no rule below a finds, or
- * NULL. If a child rule of a equals one of b, the rules below these two are
- * compared in the same way.
+ * Returns a rule below `b` that finds children which no rule below `a` finds;
+ * NULL: there is none. If a child rule of `a` equals a child rule of `b`, the
+ * rules below these two are compared in the same way.
  */
 static const struct rule *unseen(const struct rule *a, const struct rule *b);
 
@@ -58,14 +58,16 @@ static bool has_rule(const struct family *family, const struct rule *other)
 }
 
 /*
- * Before the walk deletes an entity that `rule` (of family) found, does it
- * always notice that `other` finds this entity too, under whatever parent? If
- * `other` is a rule at the root: yes, because `other` is bound once for the
- * whole walk. If `other` is a sibling of `rule`, it is bound again under each
- * parent entity, so the selectors are compared. If `other` is a rule in
- * between, yes is assumed: its templates and those of `rule` read different
- * entities, so they cannot be compared. (Example: a rule for comments, above a
- * rule for replies to them.)
+ * Suppose `rule` (of family) and `other` find the same entity, perhaps under
+ * different parents. Does the walk always evaluate `other` before it deletes
+ * the entity for `rule`? It depends on where `other` is:
+ *
+ * - At the root: yes, because the walk binds `other` only once.
+ * - A sibling of `rule` below the root: the walk binds `other` again under
+ *   each entity above, so this function compares the selectors.
+ * - Between the root and `rule` (such as a rule for comments, above a rule
+ *   for replies to them): assumed to be yes. The templates of `other` and of
+ *   `rule` read different entities, so the selectors cannot be compared.
  */
 static bool is_asked(const struct family *family, const struct rule *rule,
     const struct rule *other)

@@ -12,10 +12,11 @@ struct problems;
 /*
  * cascade_overlap_check: checks that every rule may delete the entities that it
  * finds, although other rules may find children under the same entities. Before
- * the walk deletes an entity that a rule found, it evaluates only the siblings
- * of that rule, its ancestors and their siblings. It does not evaluate any
- * other rule for the same table, so the rule must itself have the child rules
- * of every such rule. False: problems were added.
+ * the walk deletes an entity that a rule found, it also evaluates the siblings
+ * and the ancestors of that rule, and the siblings of the ancestors. It
+ * evaluates no other rule for the same table. So the rule must itself have the
+ * child rules of each rule for this table that the walk does not evaluate.
+ * False: problems were added.
  */
 bool cascade_overlap_check(
     const struct cascade *cascade, struct problems *problems);

@@ -34,14 +34,13 @@ enum tombstone_owner {
                               written */
     TOMBSTONE_OF_OTHER,    /* TablewardRun names another run. The tombstone may
                               have the properties of another job */
-    TOMBSTONE_OF_NOBODY,   /* the parent carries no tombstone, or one without
-                              an owner, or this run's name without all of this
-                              job's properties */
+    TOMBSTONE_OF_NOBODY,   /* the parent carries no tombstone; or a tombstone
+                              without TablewardRun; or this run's name, but not
+                              all properties of the job's tombstone */
 };
 
-/* Reads TablewardRun of the parent, as it was read into page, into *ret,
- * whether or not the parent has the tombstone's properties. False: there is no
- * such value. */
+/* Sets *ret to the value of TablewardRun of the parent in page, even if the
+ * parent lacks the tombstone's properties. False: there is no such value. */
 static bool owner_in(struct page *page, struct slice *ret)
 {
     const struct property *owner =
@@ -70,8 +69,8 @@ static bool knows_tombstone(const struct cascade_attempt *c)
            c->tombstone_sent || c->state.unmarked;
 }
 
-/* Returns whose tombstone it is by the name in TablewardRun alone, so the
- * result is never TOMBSTONE_OF_NAMESAKE. */
+/* Returns which run the parent belongs to. Does not ask whether this run knows
+ * its tombstone, so the result is never TOMBSTONE_OF_NAMESAKE. */
 static enum tombstone_owner tombstone_owner_of(
     struct cascade_attempt *c, struct slice *ret_owner)
 {
@@ -261,8 +260,10 @@ void cascade_read_values(struct cascade_attempt *c, bool found)
     cascade_choose_rules(c);
 }
 
-/* Call after each read that finds this run's tombstone, or finds no parent
- * after the run wrote its tombstone. */
+/* Fills in what c->state does not have yet of the parent's values, chooses the
+ * rules, and fails if the values differ from those in c->state. Call after each
+ * read that finds this run's tombstone, and after a read that finds no parent
+ * although the run has written its tombstone. */
 static enum run_end keep_values(struct cascade_attempt *c)
 {
     if (c->state.parent_found < 0)
@@ -315,11 +316,13 @@ static void note_removed(struct cascade_attempt *c)
 /*
  * Archive the parent before the tombstone changes it, or else before its
  * delete. TablewardRun is left out, because a restored parent must not belong
- * to a run. The parent may have a tombstone already: of a run that has ended,
- * of an attempt that crashed, or of this run from before the job had an
- * archive. If a run inserted the parent, there is nothing to archive; if a run
- * merged the tombstone into an existing parent, only what was archived before
- * that has the original state.
+ * to a run.
+ *
+ * The parent may have a tombstone already: of a run that has ended, of a
+ * crashed attempt, or of this run, if the job had no archive at that time. If
+ * the parent is only a tombstone that a run inserted, there is nothing to
+ * archive. If a run merged the tombstone into an existing parent, only an
+ * archive from before that merge has the parent without the tombstone.
  */
 static enum run_end archive_parent(struct cascade_attempt *c)
 {
@@ -364,7 +367,8 @@ static enum run_end archive_before_tombstone(struct cascade_attempt *c)
 /*
  * Call when the parent carries the tombstone of another run, owner (JOB/ID).
  * Returns RUN_WAITING if that run is still open, RUN_CONTINUES if it is not.
- * That this run has waited is stored in the ledger when the attempt ends.
+ * Before it returns RUN_WAITING, sets c->state.waited, which is stored in the
+ * ledger when the attempt ends.
  */
 static enum run_end leave_to_other(
     struct cascade_attempt *c, struct slice owner)
@@ -526,9 +530,9 @@ static enum run_end leave_newer(struct cascade_attempt *c)
 /*
  * May this run write its tombstone? Call when the parent exists and is not
  * known to have this run's tombstone. If the parent has a tombstone with this
- * run's name, no wait for a late insert is needed: such an insert is refused
- * while the parent exists, and the last settle pass, which comes before the
- * delete of the parent, waits until no late insert can be applied.
+ * run's name, the run need not wait for a late insert here. While the parent
+ * exists, the service refuses such an insert. Before the parent is deleted, the
+ * last settle pass waits until no late insert can be applied.
  */
 static enum run_end check_may_mark(struct cascade_attempt *c,
     enum tombstone_owner tombstone_owner, struct slice owner)
@@ -689,7 +693,8 @@ void cascade_watch_parent(struct cascade_attempt *c)
 {
     int64_t now_ms = platform_boot_ms();
     struct slice owner = {0};
-    struct err ignored; /* a failure of the store ends the pass elsewhere */
+    struct err ignored; /* not reported: if this read fails, the parent is read
+                           again later */
     struct page page;
 
     if (c->parent_lost || now_ms - c->checked_ms < OWNER_CHECK_MS)

@@ -14,7 +14,8 @@
 struct store_check {
     const struct cascade_attempt *c;
     bool may_write;
-    bool *done; /* [a * count + b]: stores a and b have been compared */
+    bool *done; /* [i * count + k]: stores number i and number k have been
+                   compared */
 };
 
 /* Do the stores themselves show that they are one account? */
@@ -35,7 +36,8 @@ static bool names_differ(const struct store *a, const struct store *b)
     return one && other && strcmp(one, other) != 0;
 }
 
-/* Compare the tables at stores a and b, if they have the same name. */
+/* Compares table_a in store number `a` with table_b in store number `b`, if the
+ * tables have the same name. TW_INVALID: they are one table. */
 static enum tw_err compare(struct store_check *check, size_t a,
     const char *table_a, size_t b, const char *table_b)
 {

@@ -22,7 +22,8 @@ struct range_scan {
     bool at_end;      /* no keys remain, because a span without an end was
                          returned */
     const struct page *page;
-    size_t at;       /* first entity of page that was not skipped or returned */
+    size_t at;       /* index of the first entity of page that was neither
+                        skipped nor returned */
     bool ended;      /* the scan has no further page */
     unsigned served; /* number of entities that the open scan has served, the
                         first one included */
@@ -104,7 +105,7 @@ static bool same_stretch(const struct span *a, const struct span *b)
                slice_equal(a->partition_key, b->partition_key));
 }
 
-/* Is the end of b at or before the end of a? */
+/* Is the end of span `b` at or before the end of span `a`? */
 static bool ends_within(const struct span *a, const struct span *b)
 {
     return !a->ends || (b->ends && slice_compare(b->below, a->below) <= 0);

@@ -26,11 +26,11 @@ enum span_kind {
     SPAN_PARTITIONS, /* a range of whole partitions */
 };
 
-/* The keys (RowKeys or PartitionKeys) with from <= key < below. */
+/* The keys (RowKeys or PartitionKeys) with `from` <= key < `below`. */
 struct span {
     enum span_kind kind;
     struct slice partition_key; /* the partition, for SPAN_ROWS */
-    bool ends; /* below is the upper bound; false: there is none */
+    bool ends; /* the span has an upper bound, the member `below` */
     struct slice from, below;
 };
 

@@ -417,8 +417,8 @@ static bool load_rule(const struct yaml_node *node, unsigned depth,
     return good;
 }
 
-/* Returns the rules that the list node has, or NULL if problems were added;
- * *ret_count is then not set. */
+/* Returns the rules in node, which must be a list. NULL: problems were added,
+ * and *ret_count is not set. */
 static struct rule *load_rules(const struct yaml_node *node, unsigned depth,
     struct job_loader *loader, size_t *ret_count)
 {
@@ -522,8 +522,8 @@ static bool wrong_settle(
     return false;
 }
 
-/* Adds one settle time. node is the value of `settle`. item is one duration of
- * it if node is a list, else node itself. */
+/* Adds one settle time. node is the value of `settle`. item is one element of
+ * node if node is a list, else node itself. */
 static bool add_settle(const struct yaml_node *node,
     const struct yaml_node *item, struct job_loader *loader,
     struct cascade *cascade)
@@ -572,8 +572,8 @@ static const struct rule *namesake(
     return found;
 }
 
-/* Returns what namesake() finds for the table of any rule of `rules`, or of any
- * rule below these. */
+/* Calls namesake() for the table of each rule in `rules` and of each rule below
+ * them. Returns the first rule that a call finds, or NULL. */
 static const struct rule *any_namesake(
     const struct cascade *cascade, const struct rule *rules, size_t count)
 {

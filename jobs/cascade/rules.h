@@ -36,8 +36,8 @@ struct rule {
     struct mark mark; /* position of the rule in the configuration */
     bool optional;    /* the rule's table may be missing */
     struct selector selector;
-    bool reads_parent; /* a first-level rule reads a property of the parent, not
-                          only the parent's keys */
+    bool reads_parent; /* this is a first-level rule, and it reads a property of
+                          the parent, not only the parent's keys */
     struct rule *children; /* rules that find the children of each entity that
                               this rule finds; the children are deleted first */
     size_t child_count;    /* 0: the rule is a leaf */
@@ -66,12 +66,13 @@ struct cascade {
     const char *archive;  /* folder of the archive; NULL: no archive */
 };
 
-/* cascade_same_table: are a and b the same table? Ignores the case of table
- * names, as the service does. */
+/* cascade_same_table: are table_a in store_a and table_b in store_b the same
+ * table? Ignores the case of table names, as the service does. */
 bool cascade_same_table(
     size_t store_a, const char *table_a, size_t store_b, const char *table_b);
 
-/* cascade_share_table: do the rules a and b find children in the same table? */
+/* cascade_share_table: do the rules `a` and `b` find children in the same
+ * table? */
 bool cascade_share_table(const struct rule *a, const struct rule *b);
 
 /* cascade_is_contested: does a rule with children read the table of `rule`?

@@ -9,7 +9,8 @@
 /* A value that a rule is bound to. */
 struct wanted {
     int arg;           /* index of an argument; -1: none */
-    struct slice read; /* else: key or property of the entity above */
+    struct slice read; /* if arg is -1: the key or property of the entity above
+                          that has the value */
 };
 
 static bool is_lone(const struct template *template, const struct wanted *want)

@@ -51,7 +51,8 @@ struct visit {
     bool bound;   /* false: a rule cannot be bound, and failed() was called */
     struct match **matches; /* one match per rule */
     struct scan **scans;    /* one scan per rule; NULL: not open */
-    struct visits *visits;  /* page of the visited entity; NULL: at the root */
+    struct visits *visits;  /* the visits of the page that has the visited
+                               entity; NULL: at the root */
     size_t index; /* index of the visited entity in visits->entities */
 };
 
@@ -276,16 +277,16 @@ static enum tw_err match_new(const struct walk_plan *plan,
     return TW_OK;
 }
 
-/* Does the rule of other have children, and read the same table as the rule of
- * match? */
+/* Does the rule of `other` have children, and read the same table as the rule
+ * of `match`? */
 static bool may_claim(const struct match *other, const struct match *match)
 {
     return other->rule->child_count > 0 &&
            cascade_share_table(other->rule, match->rule);
 }
 
-/* Does other, with a rule that has children, find entity, which match found?
- * entity must have the properties that both rules read. */
+/* `match` has found entity. Does `other` find it too, and has the rule of
+ * `other` children? entity must have the properties that both rules read. */
 static bool claims(const struct match *other, const struct match *match,
     const struct entity *entity)
 {
@@ -322,9 +323,9 @@ static bool whole(const struct walk *walk)
 
 /*
  * Count the properties that other rules read of the entities that match finds.
- * Another rule reads some only if it has children and may find the same
- * entities: for its filter, and for the templates of its child rules. to:
- * receives the names; NULL: only count.
+ * Another rule reads such properties only if it has children and may find the
+ * same entities. It reads them for its filter, and for the templates of its
+ * child rules. to: receives the names; NULL: only count.
  */
 static size_t read_by_others(const struct walk *walk, const struct visit *visit,
     const struct match *match, struct slice *to)
@@ -522,8 +523,8 @@ static const struct entity *last_beside(
 
 /* Open one range scan for the children of the visited entity and of the
  * entities after it on the page. If the rule's filter reads the visited entity,
- * it differs from entity to entity; the request then has no filter, and
- * match_has() tests the children. False: no range scan is open. */
+ * each entity has a different filter. In this case the request has no filter,
+ * and match_has() tests the children. False: no range scan is open. */
 static bool open_range(struct walk *walk, const struct visit *visit,
     size_t index, struct scan_spec *spec, const struct span *span)
 {
@@ -817,10 +818,10 @@ static enum tw_err visit_page(struct walk *walk, struct match *match,
 /* ---- one rule, page by page ---- */
 
 /*
- * Does a rule with children, at this level or above, find an entity that the
- * leaf rule of match found? If so, the rule with children must delete the
- * entity. The leaf rule would delete it at once, and its children could no
- * longer be found.
+ * The leaf rule of match has found entity. Does a rule with children, at this
+ * level or above, find entity too? If so, that rule must delete entity. The
+ * leaf rule would delete entity at once, and its children could no longer be
+ * found.
  */
 static bool is_acquired(const struct walk *walk, unsigned level,
     const struct match *match, const struct entity *entity)
@@ -863,8 +864,8 @@ static enum tw_err walk_page(struct walk *walk, struct match *match,
     return TW_OK;
 }
 
-/* Returns the outcome of a rule's scan: TW_OK instead of TW_NOT_FOUND if the
- * missing table is optional, because such a table has no children. */
+/* Returns the outcome of a rule's scan. If an optional table is missing,
+ * returns TW_OK instead of TW_NOT_FOUND, because there are no children then. */
 static enum tw_err scan_ended(
     struct walk *walk, const struct match *match, enum tw_err outcome)
 {
@@ -876,8 +877,8 @@ static enum tw_err scan_ended(
         match->rule->table, walk->plan->stores->names[match->rule->store]);
 }
 
-/* Walk the children of one entity: the children in span. They are read by
- * ranges, which scans for the children of many entities. */
+/* Walk the children of one entity, which are those in `span`. Reads them from
+ * `ranges`, whose scan returns the children of many entities. */
 static enum tw_err walk_range(struct walk *walk, struct match *match,
     unsigned level, struct range_scan *ranges, const struct span *span)
 {

@@ -71,13 +71,13 @@ void match_release(struct match *match); /* match may be NULL */
  * TW_OK ends the walk with that outcome.
  */
 struct walk_visitor {
-    /* leaves: called with the entities of one page whose rule has no children.
-     */
+    /* leaves: called with entities of one page that a rule without children
+     * found. */
     enum tw_err (*leaves)(void *context, struct match *match,
         const struct entity *const *entities, size_t count, struct err *err);
 
-    /* emptied: called with those entities of one page whose rule has children,
-     * and under which the walk found nothing. */
+    /* emptied: called with entities of one page that a rule with children
+     * found, if the walk found nothing under them. */
     enum tw_err (*emptied)(void *context, struct match *match,
         const struct entity *const *entities, size_t count, struct err *err);
 

@@ -5,9 +5,9 @@
  *
  * A filter on TablewardSource selects the copies of this job in each
  * destination. Without --accept-deletes a first scan only counts the copies to
- * delete (rule C6), and a second scan deletes them. A round with a comparison
- * keeps up to DELETES_MAX deletes of the first scan in the sorter; if there are
- * no more, it needs no second scan.
+ * delete (rule C6), and a second scan deletes them. In a round with a
+ * comparison, the first scan keeps up to DELETES_MAX deletes in the sorter. If
+ * there are no more than these, the round sends them without a second scan.
  */
 #include "jobs/copy/backward.h"
 
@@ -30,7 +30,7 @@
  * tenth of the job's own copies if a tenth is more (rule C6). */
 #define DELETES_MAX 100
 
-/* Maximum edited copies reported in the log, per round. */
+/* Maximum number of edited copies that a round reports in the log. */
 #define EDITED_NAMED_MAX 100
 
 /* One scan over the own copies. */
@@ -41,7 +41,7 @@ struct backward {
     bool counts;  /* count the copies to delete */
     bool holds;   /* keep the deletes in the sorter until the scan has ended */
     bool deletes; /* send the deletes page by page */
-    bool quiet;   /* a dry run: report no single copy */
+    bool quiet;   /* this is a dry run, which does not report single copies */
 };
 
 /* ---- scanning ---- */
@@ -358,9 +358,9 @@ enum tw_err copy_check_deletes(struct copy_work *work)
 
 /* ---- before the first round ---- */
 
-/* Refuses former copies before the first write (rule C6). An edited copy is no
- * reason to refuse, because it is not deleted (rule C3); an edited index row
- * is. */
+/* Refuses former copies before the first write (rule C6). An edited former copy
+ * is not refused, because it is not deleted (rule C3). An edited index row is
+ * refused, because it is deleted. */
 static enum tw_err check_former(struct copy_work *work, size_t number,
     const struct entity *copy, const struct source *is)
 {

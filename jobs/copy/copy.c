@@ -28,8 +28,8 @@
 #include "worker/base/text.h"
 #include "worker/store/store.h"
 
-/* Maximum number of interrupted comparisons of a round. After them, the round
- * runs without a comparison. */
+/* After this number of interrupted comparisons a round continues without a
+ * comparison. */
 #define RESTARTS_MAX 3
 
 /* A run with `follow: true` makes a full round every hour. It makes a full
@@ -46,7 +46,8 @@ static const struct step {
     enum copy_mode mode;
     enum copy_step step;
     enum tw_err (*make)(struct copy_work *work);
-    bool waits; /* begins once no earlier request can still arrive (rule A4) */
+    bool waits; /* before this step, wait until no earlier request can arrive
+                   (rule A4) */
     enum copy_step next;
 } STEPS[] = {
     {COPY_SEND_ALL, COPY_FORWARD, copy_forward, false, COPY_STEPS_END},
@@ -264,11 +265,11 @@ static enum tw_err make_round(struct copy_work *work)
     return make_steps(work);
 }
 
-/* Ends the acceptance of deletes (rule C6). An operator has accepted only the
- * deletes that were due then, so the acceptance ends with the first complete
- * round that reads the own copies. Call before the checkpoint of the next round
- * is saved: the write that stores this checkpoint in the ledger also removes
- * the acceptance. */
+/* Ends the acceptance of deletes (rule C6). An operator accepts only the
+ * deletes that are due at that time. So the acceptance ends with the first
+ * complete round that reads the own copies. Call before the checkpoint of the
+ * next round is saved: the write that stores this checkpoint in the ledger also
+ * removes the acceptance. */
 static void end_acceptance(struct copy_work *work)
 {
     bool read_own = work->at.mode == COPY_COMPARE || work->at.mode == COPY_EACH;
@@ -409,9 +410,10 @@ static const struct table_ref *copied_back(
     return NULL;
 }
 
-/* Warns if another job copies in the opposite direction. Its sources are
- * foreign entities at this job's destination. With `on_conflict: replace` this
- * job overwrites such an entity even with an older copy of the entity. */
+/* Warns if another job copies in the opposite direction. The sources of the
+ * other job are foreign entities at this job's destination. With `on_conflict:
+ * replace` this job may overwrite such a source with an older copy of the same
+ * entity. */
 static void copy_link(const struct job *job, const struct jobs *jobs,
     struct arena *arena, struct problems *problems)
 {

@@ -34,8 +34,8 @@ struct estimating {
     struct operation_position *positions; /* array with room for
                                              SORTER_MAX_OPERATIONS positions */
     size_t position_count;
-    int64_t own, former; /* number of own copies, and of the former copies
-                            among them */
+    int64_t own, former; /* own: number of own copies; former: number of former
+                            copies among them */
     bool only_differing; /* true in the second scan of the sources, which counts
                             only the copies whose bucket differs */
 };
@@ -136,8 +136,8 @@ static enum tw_err on_own(
     return TW_OK;
 }
 
-/* Handles the outcome of a check of rule C6: a refusal is a result of the dry
- * run, and not a failure of the dry run. */
+/* Handles the outcome of a check of rule C6. If the rule refuses the run, this
+ * is a result of the dry run, and the dry run itself does not fail. */
 static enum tw_err note_refusal(struct estimating *e, enum tw_err outcome)
 {
     if (outcome != TW_INVALID)
@@ -156,8 +156,8 @@ static enum tw_err check_deletes(struct estimating *e)
     return note_refusal(e, copy_check_deletes(e->work));
 }
 
-/* Counts what a run does. Without own copies one scan of the sources is
- * enough. */
+/* Counts what a run would do. If there are no own copies, one scan of the
+ * sources is enough. */
 static enum tw_err count_all(struct estimating *e, bool any_own)
 {
     const struct copy_visitor visitor = {
@@ -212,8 +212,9 @@ static void sum_up(struct estimating *e)
         ret->note = "every copy is current";
 }
 
-/* Are there own copies, and would a run refuse former ones among them? The dry
- * run continues to count after such a refusal. */
+/* Sets *ret_any to whether there are own copies, and notes whether a run would
+ * be refused because of former copies among them. The dry run counts even if a
+ * run would be refused. */
 static enum tw_err check_for_own(struct estimating *e, bool *ret_any)
 {
     bool accepts = e->work->accepts;

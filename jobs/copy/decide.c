@@ -37,8 +37,8 @@ static enum write_decision keep(struct decision *d)
     return WRITE_NO_OP;
 }
 
-/* Call if no copy will be written, so that the absent copy does not count as a
- * difference. */
+/* Call if no copy will be written. The copy is then absent, but the comparison
+ * must not count that as a difference. */
 static void expect_no_more(struct decision *d)
 {
     const struct entity *copy = &d->sent->entity;
@@ -112,8 +112,8 @@ static enum write_decision fail_collision(struct decision *d)
 }
 
 /* Decides about an edited copy whose source no longer makes a copy with this
- * key. It is not overwritten, not even by the copy of another source (rule
- * C3). */
+ * key. No copy overwrites the edited copy, not even the copy of another source
+ * that has this key now (rule C3). */
 static enum write_decision decide_edited(struct decision *d)
 {
     if (d->work->rules->on_conflict == COPY_CONFLICT_SKIP)

@@ -2,8 +2,9 @@
 /*
  * The forward step of a round: reads the sources, and writes their copies.
  *
- * The sorter gathers operations and hands them over by destination partition,
- * so that batches are full even if key templates scatter the copies.
+ * The sorter gathers operations and passes them to the batch writer, one
+ * destination partition after the other, so that batches are full even if key
+ * templates scatter the copies.
  */
 #include "jobs/copy/forward.h"
 

@@ -54,8 +54,8 @@ void repaired_add(struct repaired *repaired, struct slice partition_key,
 }
 
 /* Sets the ETag hash of the source to 0, so that the source is never behind.
- * The slot keeps its keys, because linear probing for other keys may have
- * passed over it. */
+ * The slot keeps its hash of the keys, because linear probing may have placed
+ * other keys behind this slot. */
 void repaired_drop(
     struct repaired *repaired, struct slice partition_key, struct slice row_key)
 {

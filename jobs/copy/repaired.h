@@ -35,8 +35,9 @@ void repaired_drop(struct repaired *repaired, struct slice partition_key,
     struct slice row_key);
 
 /* repaired_is_behind: does the source, as read now, have another ETag than the
- * recorded one? If the source is not recorded, returns true after an overflow,
- * because the source may have been repaired. */
+ * recorded one? If the source is not recorded, returns the member overflow:
+ * after an overflow the round may have repaired the source without recording
+ * it. */
 bool repaired_is_behind(
     const struct repaired *repaired, const struct entity *source);
 

@@ -7,12 +7,14 @@
  *    "own":["pk","rk"],"key":["pk","rk"],"etag":"W/\"...\"",
  *    "digest":"32 hex digits"}
  *
- * job: the job's name. to: the index of the entry of `to:` that made the copy,
- * as `to:` was then (jobs/copy/work.h says what the index is for). by: a digest
- * of the key templates of that entry. from, at: account and table of the source
- * and of the copy. own: keys of the copy. key, etag: keys and ETag of the
- * source that was copied. digest: digest of the copy as it was written, without
- * TablewardSource.
+ *   job        the job's name
+ *   to         the index that the entry of `to:` had when it made the copy
+ *              (jobs/copy/work.h says what the index is for)
+ *   by         a digest of the key templates of that entry
+ *   from, at   account and table of the source, and of the copy
+ *   own        keys of the copy
+ *   key, etag  keys and ETag of the source that was copied
+ *   digest     digest of the copy as it was written, without TablewardSource
  *
  * The job comes first, so that a range of this text selects the copies of one
  * job (source_filter()). An application that copies an entity with all its
@@ -83,7 +85,8 @@ bool source_read(
  * Borrowed from text. */
 struct slice source_without_entry(struct slice text);
 
-/* source_is_at: is source the entity in table `at` with the keys of entity? */
+/* source_is_at: do the members `at` and `own` of source name the table `at` and
+ * the keys of entity? */
 bool source_is_at(const struct source *source, const struct entity *entity,
     const struct source_table *at);
 
@@ -100,8 +103,8 @@ bool source_is_at(const struct source *source, const struct entity *entity,
 bool source_is_index_row(const struct source *source,
     const struct entity *entity, const struct source_table *at);
 
-/* source_is_intact: does copy still have the digest in source? If not, copy was
- * edited after it was written. */
+/* source_is_intact: is the digest of copy still the one in source? If not, copy
+ * was edited after it was written. */
 bool source_is_intact(const struct source *source, const struct entity *copy);
 
 /* source_filter: append an OData filter that every copy of the job passes, and

@@ -2,8 +2,8 @@
 /*
  * `verify` of a copy job: compares both sides in constant memory. The first
  * pass adds the digests of both sides to buckets (jobs/engine/difference.h).
- * The second pass reads only the entities of the buckets that differ, one by
- * one; a difference is counted if this second read confirms it.
+ * The second pass reads the entities of the buckets that differ once more, one
+ * by one. A difference is counted only if this second read confirms it.
  */
 #include "jobs/copy/verify.h"
 

@@ -16,15 +16,15 @@
 #include "worker/base/text.h"
 #include "worker/store/store.h"
 
-/* Maximum batches of one run in flight. */
+/* Maximum number of batches of one run in flight. */
 #define BATCHES_IN_FLIGHT 16
 
 /* ---- the locations ---- */
 
 /* May this table be the source table, under another name of its store (rule
- * C5)? Returns false for embedded stores: their identity is known, and rule C5
- * could not compare their ETags, because different entities may have equal
- * ones. */
+ * C5)? Returns false for embedded stores. Their identity is known, and rule C5
+ * cannot compare their ETags, because different entities of an embedded store
+ * may have equal ETags. */
 static bool may_be_index(
     const struct copy_work *work, const struct store *store, const char *table)
 {
@@ -194,8 +194,8 @@ static bool is_restored(const struct copy_table *table,
            !source_table_equal(&is->at, &table->at);
 }
 
-/* Rule C1: the entity is an own copy only if all of these conditions are
- * true. */
+/* Rule C1: the entity is an own copy only if all conditions that this function
+ * checks are true. */
 bool copy_is_own(const struct copy_work *work, size_t table,
     const struct entity *entity, struct arena *arena, struct source *ret)
 {
@@ -247,10 +247,14 @@ static enum copy_source_state state_for_entry(const struct copy_work *work,
     return state_of_source;
 }
 
-/* Returns the state of the source of a former copy: COPY_HAS_KEY if an entry of
- * `to:` for this table makes a copy with the key of the former copy; otherwise
- * COPY_UNCLEAR if the copy of one of these entries cannot be made; otherwise
- * COPY_HAS_OTHER. */
+/*
+ * Returns the state of the source of a former copy. Only the entries of `to:`
+ * for this table count:
+ *
+ *   COPY_HAS_KEY    an entry makes a copy with the key of the former copy
+ *   COPY_UNCLEAR    no entry does, and an entry cannot make its copy
+ *   COPY_HAS_OTHER  no entry does, and each entry can make its copy
+ */
 static enum copy_source_state state_for_former(const struct copy_work *work,
     const struct source *is, const struct entity *source)
 {

@@ -19,9 +19,11 @@
  * copy, and whose key templates have the digest that is stored in the copy
  * (`by`). The index in TablewardSource only decides between two entries with
  * the same table and the same key templates, which are possible if an account
- * has two names. A copy that no entry made is a former copy (COPY_FORMER). Each
- * item below begins with a simpler rule, and shows what goes wrong with it, for
- * a job that had `to: [One x, Two y]` if the item does not say otherwise:
+ * has two names. A copy that no entry made is a former copy (COPY_FORMER).
+ *
+ * Each item below begins with a simpler rule, and shows what goes wrong with
+ * it. One and Two are tables; w, x, y and z are key templates. If an item does
+ * not say otherwise, the job had `to: [One x, Two y]`:
  *
  *   - By the index alone. After `to: [Two y]` the copies in Two (index 1) are
  *     foreign: they are not updated, and not deleted with their sources. After
@@ -32,12 +34,12 @@
  *   - A former copy is foreign. After `to: [One x, One y]` has become
  *     `to: [One y]`, nothing ever deletes or reports the copies that x made.
  *   - A former copy counts as stale although its source still makes a copy with
- *     this key. Let x be written in another way that gives the same keys, and
- *     let a second source get the key of a former copy. Then the copy of the
- *     second source replaces the former copy (rule C2), and the first source is
- *     reported. So the source of a former copy has the key if any entry of the
- *     table makes a copy with this key. The forward step writes such a copy
- *     again.
+ *     this key. Suppose an operator writes x in another way that gives the same
+ *     keys, and a second source gets the key of a former copy. Then the copy of
+ *     the second source replaces the former copy (rule C2), and the first
+ *     source is reported. So the state of a former copy's source is
+ *     COPY_HAS_KEY if any entry of the table makes a copy of it with this key.
+ *     The forward step writes such a copy again.
  *   - A former copy is replaced as a stale copy is. After `to: [One x]` has
  *     become `to: [One z]`, z may give another source the key of the former
  *     copy, which is then lost without --accept-deletes (rule C6).
@@ -45,12 +47,12 @@
  *     bucket differs in every full round, although no copy is written. So
  *     copy_digest() omits the index.
  *
- * Index rows that an import has brought from another account or store are own
- * copies too, although TablewardSource names that account (source.restored).
- * They are never current, so that a run writes them again, with this account.
- * The source of such a row may not have been imported. So only a run with
- * --accept-deletes deletes the row, or replaces it by the copy of another
- * source. Former copies are treated in the same way.
+ * Index rows that were imported from another account or store are own copies
+ * too, although their TablewardSource names that account (source.restored).
+ * They never count as current, so a run writes them again, with the name of
+ * this account. The source of such a row may not have been imported. So only a
+ * run with --accept-deletes deletes the row, or replaces it by the copy of
+ * another source. The same is true of former copies.
  *
  * An entry that is removed and added again finds its copies, because the digest
  * depends on its key templates only. A table that `to:` no longer names is not
@@ -219,33 +221,37 @@ TW_MUST_USE enum tw_err copy_make(const struct copy_work *work, size_t entry,
  * made, because that entry was removed or its key templates were changed. */
 #define COPY_FORMER (-1)
 
-/* copy_is_own: is entity, read from table number `table`, a copy of this job
- * (rule C1)? ret is set to its TablewardSource, in arena, except that
- * ret->entry is the index of the entry that made the copy, or COPY_FORMER, and
- * that ret->from and ret->at are the tables of this job. ret->restored: the
- * copy is an index row that was written in another account. */
+/*
+ * copy_is_own: is entity, read from table number `table`, a copy of this job
+ * (rule C1)? *ret becomes its TablewardSource, in arena, with these changes:
+ *
+ *   entry     index of the entry that made the copy, or COPY_FORMER
+ *   from, at  the tables of this job
+ *   restored  true if the copy is an index row written in another account
+ */
 bool copy_is_own(const struct copy_work *work, size_t table,
     const struct entity *entity, struct arena *arena, struct source *ret);
 
-/* copy_needs_consent: is the own copy, whose copy_is_own() gave `is`, a former
- * copy or a restored index row? If its source no longer makes a copy with its
- * key, only a run with --accept-deletes may delete or replace it (rule C6). */
+/* copy_needs_consent: `is` is what copy_is_own() returned for an own copy. Is
+ * this copy a former copy or a restored index row? If its source no longer
+ * makes a copy with this key, only a run with --accept-deletes may delete or
+ * replace the copy (rule C6). */
 bool copy_needs_consent(const struct source *is);
 
-/* copy_is_of_same: is the own copy, whose copy_is_own() gave `is`, the one that
- * a new copy with the TablewardSource `mine` replaces? Their sources must be
- * the same, and their entries too, unless the own copy is a former copy, which
- * has no entry. */
+/* copy_is_of_same: `is` is what copy_is_own() returned for an own copy. Is this
+ * the copy that a new copy with the TablewardSource `mine` replaces? Both must
+ * have the same source. They must also have the same entry, unless the own copy
+ * is a former copy, which has no entry. */
 bool copy_is_of_same(const struct source *is, const struct source *mine);
 
 /* The state of the source of an own copy. */
 enum copy_source_state {
-    COPY_HAS_KEY,   /* source is selected, and its copy has the key of the own
-                       copy (for a former copy: some entry of this table makes a
-                       copy of the source with this key) */
+    COPY_HAS_KEY,   /* source is selected, and the entry makes a copy of it with
+                       the key of the own copy (former copy: some entry of this
+                       table does) */
     COPY_HAS_OTHER, /* source is selected; its copy has another key now */
     COPY_IS_GONE,   /* source does not exist or is no longer selected */
-    COPY_UNCLEAR, /* copy of the source cannot be made; the forward step reports
+    COPY_UNCLEAR, /* no copy of the source can be made; the forward step reports
                      the source */
 };
 
@@ -262,9 +268,9 @@ TW_MUST_USE enum tw_err copy_read_source(struct copy_work *work,
     const struct source *is, enum copy_source_state *ret,
     struct slice *ret_etag, struct arena *arena, struct err *err);
 
-/* copy_digest: returns the digest of a copy's TablewardSource without the index
- * of the entry, for difference.h. If edited is true, the result is another
- * digest, so that the bucket of the copy differs. */
+/* copy_digest: returns the digest that difference.h compares: that of the
+ * TablewardSource of copy, without the index of the entry. If edited is true,
+ * returns another digest, so that the bucket of the copy differs. */
 struct digest copy_digest(const struct entity *copy, bool edited);
 
 /* copy_keeps_edits: is an edited copy in this table left unchanged (rule C3)?
@@ -292,7 +298,7 @@ TW_MUST_USE enum tw_err copy_send(
 TW_MUST_USE enum tw_err copy_flush(struct copy_work *work);
 
 /* copy_save: save a checkpoint with the present work->rounds and work->at.
- * progress is that of save() of struct run_callbacks. */
+ * progress: see save() of struct run_callbacks. */
 void copy_save(struct copy_work *work, bool progress);
 
 /* copy_save_late: call at the end of an attempt. If requests may still arrive,

@@ -14,7 +14,7 @@
 #include "worker/store/request_pool.h"
 #include "worker/store/store.h"
 
-/* Maximum batches of one load in flight. */
+/* Maximum number of batches of one load in flight. */
 #define BATCHES_IN_FLIGHT 16
 
 /* Maximum difference between the clocks of the servers of one service. */
@@ -135,9 +135,9 @@ bool carry_is_recent(const struct intent *intent, const struct found *found)
            found->ticks + CLOCK_MARGIN_TICKS >= intent->since_ticks;
 }
 
-/* Implements decide(): stores the current entity in the pair. completed() then
- * decides the state of the pair, because only completed() knows whether an
- * outcome was unknown. */
+/* The callback decide() of the batch writer: stores the current entity in the
+ * pair. Then the callback completed() decides the state of the pair, because
+ * only completed() knows whether an outcome was unknown. */
 static enum write_decision keep_found(void *context,
     const struct operation *sent, const struct entity *now, struct arena *arena,
     struct operation *ret, struct err *err)
@@ -364,9 +364,9 @@ static enum tw_err send_deletes(
                             : outcome;
 }
 
-/* Stores `leaving` before the deletes, also after a takeover. If another
- * attempt has changed the intent, this write fails, and no source is deleted
- * (rule M3). */
+/* Stores the intent as `leaving` before the deletes, also after a takeover. If
+ * another attempt has changed the intent, this write fails, and no source is
+ * deleted (rule M3). */
 enum tw_err carry_leave(
     struct mover *m, struct carried *carried, struct err *err)
 {

@@ -29,9 +29,9 @@
 TW_MUST_USE enum tw_err carry_begin(
     struct mover *m, struct carried *carried, struct err *err);
 
-/* carry_finish: wait for the deletes of m->leaving (does nothing if it is
- * NULL), repair pairs whose source has changed or is absent, remove the intent,
- * and save the checkpoint. */
+/* carry_finish: wait for the deletes of m->leaving, repair pairs whose source
+ * has changed or is absent, remove the intent, and save the checkpoint. Does
+ * nothing if m->leaving is NULL. */
 TW_MUST_USE enum tw_err carry_finish(struct mover *m, struct err *err);
 
 /* carry_leave: store the intent as `leaving` with the confirmed pairs and send
@@ -55,8 +55,8 @@ TW_MUST_USE enum tw_err carry_make(const struct mover *m,
     const struct entity *source, struct arena *arena, struct entity *ret,
     struct err *err);
 
-/* carry_selects: is entity a source: selected, and not an index row (rule
- * M10)? */
+/* carry_selects: is entity a source? A source is selected and is not an index
+ * row (rule M10). */
 bool carry_selects(const struct mover *m, const struct entity *entity);
 
 /* carry_complain: report a source that is not moved. Does nothing before the

@@ -13,8 +13,8 @@
 #include "worker/base/text.h"
 #include "worker/store/store.h"
 
-/* Number of requests of a load that are not for its entities: one reads the
- * destination's clock, three store, change and remove the intent. */
+/* Number of requests of a load besides those for its entities: one reads the
+ * destination's clock; the others store, change and remove the intent. */
 #define REQUESTS_PER_LOAD 4
 
 #define FIRST_KEYS                                                             \

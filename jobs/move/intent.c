@@ -176,8 +176,9 @@ struct change {
     size_t count;
 };
 
-/* The rows that are stored after a write: the former rows, the rows of this
- * write, or rows of another attempt. */
+/* Which rows are stored after a write: the former rows (STORED_AS_BEFORE), the
+ * rows of this write (STORED_CHANGED) or rows of another attempt
+ * (STORED_OTHER). */
 enum stored { STORED_AS_BEFORE, STORED_CHANGED, STORED_OTHER };
 
 static void describe(
@@ -380,8 +381,9 @@ static enum tw_err read_stored(
 }
 
 /* Finds out which rows are stored. Call if a write was refused or its outcome
- * is unknown. If an insert has left no row, waits until the insert can no
- * longer arrive, because it could arrive after the intent was removed. */
+ * is unknown. If the write was an insert and no row is stored, waits until the
+ * insert can no longer arrive. Otherwise the insert could arrive after the
+ * intent was removed. */
 static enum tw_err resolve_outcome(
     struct change *change, enum tw_err sent, enum stored *ret, struct err *err)
 {
@@ -696,8 +698,8 @@ enum tw_err intent_each(struct run *run, struct load *load,
 
 /* ---- the intents of one run, outside an attempt ---- */
 
-/* Reads one page. A read with an unknown outcome is retried, because it has
- * changed nothing. */
+/* Reads one page. Retries a read whose outcome is unknown, because a read
+ * changes nothing. */
 static enum tw_err read_page(struct store *ledger,
     const struct scan_request *request, struct retry_call *call,
     struct page *page)

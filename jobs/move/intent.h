@@ -66,13 +66,13 @@ struct location {
 struct location location_of(
     const struct store *store, struct slice table, struct arena *arena);
 
-/* location_same: are a and b the same table? Compares names without case. */
+/* location_same: are `a` and `b` the same table? Ignores the case of names. */
 bool location_same(const struct location *a, const struct location *b);
 
 /*
- * location_may_be_same: are a and b the same table, or tables of the same name
- * in accounts with the same AccountName but different hosts? In the second case
- * a and b may be different tables, because two services may have accounts of
+ * location_may_be_same: are `a` and `b` the same table, or tables of the same
+ * name in accounts with the same AccountName but different hosts? In the second
+ * case they may be different tables, because two services may have accounts of
  * the same name. So the caller may use the result to choose the intents to take
  * over, but not to find an entity.
  */
@@ -101,11 +101,12 @@ void intent_name(struct intent *intent, unsigned slot);
  * replace the stored intent by one in state `leaving` that lists the pairs in
  * state PAIR_COPIED. intent_remove: delete the stored intent.
  *
- * After an unknown outcome the rows are read. If an insert had an unknown
- * outcome and there is no row, the function also waits until the insert can no
- * longer arrive, because it could arrive after the intent was removed.
- * TW_CONFLICT: another attempt has changed the intent, or has stored an intent
- * with the same keys; the caller must do nothing more for this load.
+ * After an unknown outcome the functions read the rows. If the outcome of an
+ * insert is unknown and no row is stored, intent_store() also waits until the
+ * insert can no longer arrive. Otherwise the insert could arrive after the
+ * intent was removed. TW_CONFLICT: another attempt has changed the intent, or
+ * has stored an intent with the same keys; the caller must do nothing more for
+ * this load.
  */
 TW_MUST_USE enum tw_err intent_store(struct intent *intent, struct run *run,
     struct late *late, const struct load *load, struct err *err);

@@ -22,20 +22,20 @@
  * the ledger's store. */
 #define LISTED_MAX_BYTES (1280 * 1024)
 
-/* Maximum bytes of a pair in that list without its keys: both ETags, the digest
- * and the separators. */
+/* Maximum bytes of one pair in the intent's list, without its keys: both ETags,
+ * the digest and the separators. */
 #define LISTED_BYTES (2 * ETAG_MAX + 2 * DIGEST_BYTES + 8)
 
-/* RANGES_AT_ONCE ranges of keys are read at once, but only one if the copies of
- * the load have more than LARGE_LOAD_BYTES. */
+/* RANGES_AT_ONCE ranges of keys are read at once. If the copies of the load
+ * have more than LARGE_LOAD_BYTES, only one range is read at once. */
 #define LARGE_LOAD_BYTES (512 * 1024)
 #define RANGES_AT_ONCE 4
 /* Entities up to this average size in bytes are read in full pages (1,000
  * entities). */
 #define SMALL_ENTITY_BYTES 512
 
-/* Maximum consecutive pages without a key of the range; then the remaining keys
- * of the range are read one by one. */
+/* After this number of consecutive pages without any of the wanted keys, the
+ * remaining keys of the range are read one by one. */
 #define IDLE_PAGES_MAX 3
 
 /* ---- a load ---- */
@@ -261,8 +261,9 @@ static const struct keys *keys_at(const struct range *range, size_t i)
     return &range->pairs[i]->keys[range->side];
 }
 
-/* Does key have only characters up to U+FFFF? The stores order other keys
- * differently, so each of the other keys is read as a range of its own. */
+/* Does key have only characters up to U+FFFF? The stores disagree about the
+ * order of keys with higher characters, so each of those keys is read as a
+ * range of its own. */
 static bool is_plain(struct slice key)
 {
     for (size_t i = 0; i < key.len; i++)

@@ -90,8 +90,8 @@ struct load {
     struct pair *pairs;  /* array with room for LOAD_MAX_PAIRS pairs, owned */
     struct pair **order; /* result of move_load_sort(), owned */
     size_t count;
-    uint16_t slots[LOAD_SLOTS]; /* hash table by destination key: index of a
-                                   pair + 1, or 0 */
+    uint16_t slots[LOAD_SLOTS]; /* hash table by destination key; a slot has the
+                                   index of a pair plus 1, or 0 (free) */
 };
 
 /* move_load_init: make an empty load. move_load_done: free its memory.

@@ -9,15 +9,15 @@
  * scan, the intent and the copies of a load overlap the deletes of the previous
  * load.
  *
- * A source is deleted only after its copy was read back at another location,
- * and is the run's own (rule M2) or accepted (rule M9). If the right result
- * cannot be determined, both entities remain and are reported. jobs/GUIDE.md
- * has the rules M1 to M10.
+ * A source is deleted only after its copy was read back at another location.
+ * The copy must be the run's own (rule M2) or accepted (rule M9). If the right
+ * result cannot be determined, both entities remain and are reported.
+ * jobs/GUIDE.md has the rules M1 to M10.
  *
- * A source that is not moved, because of a conflict or because its copy cannot
- * be made, is found again by each round; only the last round reports it. An
- * entity that no later round finds is reported at once and counted in the
- * checkpoint.
+ * If a source is not moved, because of a conflict or because its copy cannot be
+ * made, each round finds the source again, and only the last round reports it.
+ * An entity that no later round can find is reported at once, and the
+ * checkpoint counts it.
  */
 #include "jobs/move/move.h"
 
@@ -72,8 +72,8 @@ static bool is_same(const struct keys *a, const struct keys *b)
            slice_equal(a->row_key, b->row_key);
 }
 
-/* Returns the pair with the keys of copy in the load being filled, or in the
- * load whose deletes are in flight, or NULL. */
+/* Looks for a pair with the keys of copy in the load that is being filled, and
+ * in the load whose deletes are in flight. NULL: neither has such a pair. */
 static struct pair *find_pair(const struct mover *m, const struct entity *copy)
 {
     struct pair *pair =

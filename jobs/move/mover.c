@@ -97,8 +97,8 @@ bool mover_has_filled(const struct mover *m, const struct keys *keys)
 /* ---- the checkpoint ---- */
 
 /* {"version":1,"named":0,"late":false,"rounds":{...},"done":["pk","rk"]}
- * late: when the attempt ended, a request of it, or of one before it, could
- * still arrive. */
+ * late: when this attempt ended, a request of this or of an earlier attempt
+ * could still arrive. */
 #define CHECKPOINT_VERSION 1
 #define CHECKPOINT_MAX_BYTES (30 * 1024)
 #define CHECKPOINT_DEPTH 4

@@ -76,8 +76,8 @@ struct mover {
 
     /* Hashes of the destination keys at which this attempt has stored or
      * accepted a copy. If several keys have one slot, only the newest is
-     * remembered. An equal entity at such a key is the copy of another source,
-     * even if its Timestamp is recent. */
+     * remembered. If an insert finds an equal entity at one of these keys, that
+     * entity is the copy of another source, even if its Timestamp is recent. */
     uint32_t *filled; /* owned; array of FILLED_SLOTS */
 };
 
@@ -87,9 +87,9 @@ struct mover {
  * arena_init(&m->arena). */
 void mover_set_ends(struct mover *m);
 
-/* mover_know: remember that a source with these keys and this ETag is reported;
- * if etag is empty, with any ETag. mover_knows: was mover_know() called with
- * the same keys and etag? */
+/* mover_know: remember that a source with these keys and this ETag is reported.
+ * If etag is empty, the source is remembered with any ETag. mover_knows: was
+ * mover_know() called with the same keys and etag? */
 void mover_know(struct mover *m, const struct keys *keys, struct slice etag);
 bool mover_knows(
     const struct mover *m, const struct keys *keys, struct slice etag);

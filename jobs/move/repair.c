@@ -121,8 +121,8 @@ static enum tw_err delete_side(
 
 /* ---- the copy ---- */
 
-/* Deletes the copy. Call if the source was deleted, or if the source remains
- * without a copy (source_stays). */
+/* Deletes the copy. Call if the source was deleted, or (source_stays) if the
+ * source exists and a later round decides about it. */
 static enum tw_err delete_copy(struct repair *r, bool source_stays)
 {
     enum deleted deleted = DELETED;
@@ -184,8 +184,8 @@ static bool make_copy(struct repair *r, const struct entity *source,
            slice_equal(ret->row_key, keys->row_key);
 }
 
-/* Replaces the copy by a copy of the current source. *ret becomes true if the
- * source may be deleted, false if nothing more is to be done for the pair. */
+/* Replaces the copy by a copy of the current source. *ret: true: the source may
+ * now be deleted; false: the pair needs no further write. */
 static enum tw_err copy_again(
     struct repair *r, const struct entity *source, bool *ret)
 {

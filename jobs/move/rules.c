@@ -96,8 +96,9 @@ static void add_range(struct ranges *ranges, int relation, struct slice text)
     ranges->list[ranges->count++].text = text;
 }
 
-/* Returns ranges that contain every selected key, whatever the arguments of a
- * run are. first says which key: SELECTOR_PARTITION_KEY or SELECTOR_ROW_KEY. */
+/* Returns ranges that contain every selected PartitionKey (first is
+ * SELECTOR_PARTITION_KEY) or every selected RowKey (first is SELECTOR_ROW_KEY),
+ * whatever the arguments of a run are. */
 static struct ranges selected_ranges(const struct selector *selector,
     enum selector_key first, struct arena *arena)
 {
@@ -130,8 +131,8 @@ static struct ranges made_ranges(
     return ranges;
 }
 
-/* Is every key in a before every key in b? Call with ranges that are not
- * empty. */
+/* Is every key in range `a` before every key in range `b`? Both ranges must
+ * have keys. */
 static bool is_before(const struct range *a, const struct range *b)
 {
     int order = text_utf16_compare(a->text, b->text);

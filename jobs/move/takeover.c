@@ -98,8 +98,8 @@ static enum tw_err refuse_two(const struct search *search, struct err *err)
 }
 
 /* Fail, because only requests can show whether two hosts have the same tables.
- * If the wrong account were assumed to be that of the intent, entities that are
- * half moved would be given up. */
+ * If this function assumed a wrong account, the run would give up entities
+ * whose move was interrupted. */
 static enum tw_err refuse_alike(const struct search *search, struct err *err)
 {
     const struct location *location = search->location;
@@ -167,9 +167,10 @@ static bool shares_table(const struct mover *m, const struct intent *intent)
     return false;
 }
 
-/* Set *ret to whether the run that stored the intent has ended. An open run
- * takes over its own intent itself. If it needs the former configuration for
- * this, it is held until an operator has restored that configuration. */
+/* Set *ret to whether the run that stored the intent has ended. A run that has
+ * not ended takes over its own intent. If this takeover needs the former
+ * configuration, that run is held until an operator has restored the
+ * configuration. */
 static enum tw_err has_ended(const struct mover *m, const struct intent *intent,
     bool *ret, struct err *err)
 {
@@ -203,9 +204,9 @@ static bool is_own(const struct mover *m, const struct intent *intent)
            slice_is(intent->run, m->run->id);
 }
 
-/* Set *ret to whether this attempt must take the intent over. The run's own
- * intents are taken over even if the job's definition has other tables now,
- * because the run may have to be cancelled or paused. */
+/* Set *ret to whether this attempt must take the intent over. It takes over its
+ * run's own intents even if the job's definition has other tables now, because
+ * the run can be paused or cancelled only when its loads are completed. */
 static enum tw_err is_taken(const struct mover *m, const struct intent *intent,
     bool *ret, struct err *err)
 {
@@ -376,10 +377,11 @@ static enum tw_err find_any(
         return outcome;
     m->takes_over = true;
     outcome = find_stores(m, intent, stores, err);
+    /* Requests of the former attempt may still arrive at these stores:
+     * wait_for_late() waits for them. */
     for (int side = PAIR_SOURCE; side <= PAIR_COPY; side++)
         if (outcome == TW_OK && stores[side])
-            late_note(&m->late, stores[side]); /* wait_for_late() waits for
-                                                  these requests */
+            late_note(&m->late, stores[side]);
     return outcome;
 }
 

@@ -5,12 +5,14 @@
  *
  * 1. Read both entities of each pair:
  *
- *    source as recorded, copy the run's own     the pair is confirmed
- *    source as recorded, any other state        the next round decides
- *    source changed, an entity at the copy's    both entities remain and are
- *    keys                                       reported
- *    source gone, intent `copying`, copy the    the copy remains and is
- *    run's own                                  reported
+ *    the source is as recorded, and the copy   the pair is confirmed
+ *    is the run's own
+ *    the source is as recorded, and the copy   the next round decides
+ *    is missing or not the run's own
+ *    the source was changed, and an entity     both entities remain and are
+ *    is at the keys of the copy                reported
+ *    the source is gone, the intent is         the copy remains and is
+ *    `copying`, and the copy is the run's own  reported
  *
  * 2. Store the intent as `leaving` with the confirmed pairs.
  * 3. Delete the sources of these pairs.

@@ -158,12 +158,12 @@ static enum tw_err refuse_changed(const struct upgrade_version *version,
 }
 
 /*
- * Compare `version:` of the job (the property that has an entity's version, and
- * the version of an entity without this property) with the values in `stored`,
- * the row of a version. If another property were read as the version, every
- * entity would seem to be at the version `absent`, and the steps would be
- * carried out again on values that applications have written since. Rows that
- * former versions of tableward wrote do not have this information.
+ * Compare `version:` of the job with the values in `stored`, the row of a
+ * version. The values are the name of the version property, and the version of
+ * an entity without this property (`absent`). If a run read another property as
+ * the version, every entity would seem to be at the version `absent`, and the
+ * run would carry out the steps again on values that applications have written
+ * since. Rows that former versions of tableward wrote do not have these values.
  */
 static enum tw_err check_where(const struct upgrade *upgrade,
     const struct entity *stored, struct arena *arena, struct err *err)
@@ -205,10 +205,10 @@ static enum tw_err check_version(struct applied *applied, size_t index,
 
 /* Would entities miss the steps of the stored version `number`, because the
  * document does not contain this version? Entities below the version would be
- * upgraded past it, and entities at the version would stay there. Versions
- * above the newest version of the document do not count, because a newer
- * configuration has applied them. Versions below the first version that
- * entities can have do not count either. */
+ * upgraded past it, and entities at the version would stay there. False in two
+ * cases: the version is above the newest version of the document, because a
+ * newer configuration has applied it; or it is below the first version that
+ * entities can have. */
 static bool is_left_out(const struct upgrade *upgrade, int64_t number)
 {
     int64_t first = upgrade->versions[0].number;

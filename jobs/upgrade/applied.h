@@ -12,7 +12,7 @@
  *
  * - The number of entities that were written during the last round of the last
  *   expand and are not converted (Behind, rule A2). `contract` is refused until
- *   an expand has ended with none.
+ *   this number is 0 at the end of an expand.
  */
 #ifndef TW_JOBS_UPGRADE_APPLIED_H
 #define TW_JOBS_UPGRADE_APPLIED_H

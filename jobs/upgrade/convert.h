@@ -19,10 +19,10 @@ struct job;
 enum upgrade_converted {
     UPGRADE_CONVERTED, /* *ret is at the newest version (and equals entity if no
                           step changes it) */
-    UPGRADE_PASSED,    /* the result equals entity, because the job does not
-                          select entity, entity is an index row of the job's
-                          table (jobs/index_row.h), or the job's `versions:` do
-                          not contain the entity's version */
+    UPGRADE_PASSED,    /* the result equals entity. Reasons: the job does not
+                          select it; or it is an index row of the table
+                          (jobs/index_row.h); or its version is not listed in
+                          `versions:` */
     UPGRADE_REFUSED, /* a step fails, or skips the entity (on_error: skip); err
                         has the reason: "version 3, retype Rating: an Edm.String
                         that ..." */
@@ -32,8 +32,8 @@ struct upgrade_converter;
 
 /*
  * upgrade_convert_open: make a converter, which the caller owns. job is a job
- * of kind schema-upgrade, args are the arguments of a run, `phase` included;
- * both are borrowed. TW_INVALID: the filter cannot be rendered; err has the
+ * of kind schema-upgrade. args are the arguments of a run, `phase` included.
+ * Both are borrowed. TW_INVALID: the filter cannot be rendered; err has the
  * reason.
  */
 TW_MUST_USE enum tw_err upgrade_convert_open(const struct job *job,

@@ -30,8 +30,8 @@ struct count {
     struct selection selection;
     struct profile *profile;
     struct counting counting;
-    struct upgrade_tally one, all; /* counts of one entity, and sums of the
-                                      counts of all changed entities */
+    struct upgrade_tally one, all; /* one: counts of one entity; all: sums of
+                                      the counts of all changed entities */
     struct arena scratch;          /* memory of one entity */
     struct buf failed;             /* lines about the first failed entities */
     int64_t outside, leftover, skipped, failed_count;

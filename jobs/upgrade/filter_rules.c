@@ -15,9 +15,8 @@
 struct followed {
     struct filter_known known;
     const struct upgrade_step *step; /* the last step that changed the property;
-                                        NULL: no step did, or this is the
-                                        version property, which each version
-                                        sets */
+                                        NULL: none did, or this is the version
+                                        property */
     bool warned;
 };
 
@@ -79,8 +78,8 @@ static void follow_put(
 }
 
 /* The property gets the values of step->property. If the filter compares both
- * properties, the filter is assumed to match them alike, as if this property
- * had always had these values. */
+ * properties, this check assumes that the filter treats both in the same way,
+ * as if this property had always had these values. */
 static void follow_new_name(const struct check *check,
     struct followed *followed, const struct upgrade_step *step)
 {
@@ -124,7 +123,7 @@ static void follow(const struct check *check, struct followed *followed,
 }
 
 /* The value that the check uses for Timestamp, which is the time of the last
- * write: later than the times that a person compares it with. */
+ * write. It is later than any time with which a filter compares Timestamp. */
 static const struct property TIMESTAMP = {
     {"Timestamp", 9}, EDM_DATETIME, {"\"9999-12-31T23:59:59.9999999Z\"", 30}};
 
@@ -167,8 +166,7 @@ static struct filter_known known_of(
     return known;
 }
 
-/* Find what is known of an entity that lacked none of the properties that steps
- * add. */
+/* Find what is known of an entity that had all properties which steps add. */
 static void find_knowns(const struct check *check, struct knowns *ret)
 {
     for (size_t i = 0; i < check->count; i++) {
@@ -184,9 +182,10 @@ static bool matches(const struct check *check, const struct knowns *knowns)
 }
 
 /* Can the change of property i be the reason why the filter no longer matches
- * an entity? The change is tested alone and with all other changes. The test
- * alone also finds a loss that needs several changes, because in some entity
- * the other properties may have had their new values before. */
+ * an entity? Yes if the filter stops matching after this change alone, and also
+ * after all changes together. The test of the change alone does not miss a loss
+ * that needs several changes, because in some entity the other properties may
+ * have had their new values before. */
 static bool loses(
     const struct check *check, const struct knowns *knowns, size_t i)
 {

@@ -41,7 +41,8 @@ static bool takes(const struct upgrade_step *step, struct slice name)
 }
 
 /* Is the property `name` absent after all steps of the step's version, because
- * of step? (Until then, a retype with to_property keeps the old property.) */
+ * this step ends it? (Until then, a retype with to_property keeps the old
+ * property.) */
 static bool ends(const struct upgrade_step *step, struct slice name)
 {
     return upgrade_step_ends(step) && is_same(step->property, name);
@@ -61,8 +62,8 @@ static bool has_taken(
 
 #define GONE "%.*s no longer exists here: the %s in line %u removes it"
 
-/* Returns the last step before step i that removed `name`, or NULL if there is
- * none, or a step between the two made `name` again. */
+/* Returns the last step before step i that removed `name`. NULL: there is none,
+ * or a step between it and step i made `name` again. */
 static const struct upgrade_step *taken_before(
     const struct order *order, size_t i, struct slice name)
 {
@@ -270,10 +271,10 @@ static void check_way(struct order *order, size_t i)
             edm_type_name(from), edm_type_name(step->edm), way->how);
 }
 
-/* Check that all types that one version gives a property are the same. A run
- * repeats the version's retypes in place on an entity that has reached the
- * version. So the type of a retype must be the type of the version's last step
- * for the property. */
+/* Check that one version gives a property only one type. On an entity that has
+ * reached the version, a run repeats the version's retypes in place. So the
+ * type of a retype must be the type that the property has after the version's
+ * last step. */
 static void check_one_type(struct order *order, size_t i)
 {
     const struct upgrade_step *step = order->list[i].step;
@@ -297,8 +298,8 @@ static void check_one_type(struct order *order, size_t i)
     }
 }
 
-/* Like check_one_type(), check the type that a rename or a to_property gives
- * the new property. */
+/* Check the same (see check_one_type()) for the type that a rename or a
+ * to_property gives the new property. */
 static void check_type_brought(struct order *order, size_t i)
 {
     const struct upgrade_step *step = order->list[i].step;

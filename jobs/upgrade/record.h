@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The record (TablewardExpanded) that expand keeps in an entity: the version to
- * which it was expanded, the property that has an entity's version, and for
- * each retained property digests of the old and the new value at that time
- * (rule U1). The digests show later which of the two values was written since.
+ * which the entity was expanded, the name of the version property, and for each
+ * retained property the digests of its old and its new value at that time (rule
+ * U1). The digests show later which of the two values was written since.
  *
  *   {"version":3,"in":"V","pairs":[["Text","Body","DIGEST","DIGEST"]]}
  *

@@ -83,9 +83,9 @@ struct upgrade_step {
     bool typed;        /* the step names a type, which is in edm */
     const struct template *value; /* value that add or set gives the property */
     const struct property *constant; /* value without {..}, or NULL */
-    struct slice to; /* new name that a rename or a retype's to_property gives;
-                        empty: none (a retype is then in place). If there is
-                        one, expand retains `property` */
+    struct slice to; /* new name that a rename or a retype's to_property gives,
+                        beside which expand retains `property`; empty: there is
+                        none, and a retype is in place */
     bool lossy;
     enum upgrade_on_error on_error;
 };

@@ -167,10 +167,11 @@ static bool is_in_place(const struct upgrade_step *step, struct slice name)
 }
 
 /*
- * Convert *value, the value of the old property of `pair` (NULL: absent), to
- * the value of the new property. From step `from` on, carries out the following
- * steps of work->version: in-place retypes of the old property, the pair's own
- * step if it is a retype, and then in-place retypes of the new property.
+ * Convert *value (NULL: absent), the value of the old property of `pair`, to
+ * the value of the new property. Carries out the following steps of
+ * work->version, beginning with step `from`: in-place retypes of the old
+ * property; the pair's own step, if it is a retype; in-place retypes of the new
+ * property.
  */
 static enum end convert_pair(struct work *work, size_t from,
     const struct upgrade_step *pair, const struct property **value)
@@ -193,9 +194,10 @@ static enum end convert_pair(struct work *work, size_t from,
 
 /* ---- differences ---- */
 
-/* Call when old and new value were both written, or when it is unknown which of
- * them was written last. Decides by on_difference. *ret_old becomes true if the
- * old value is to be converted again. */
+/* Decides by on_difference which of two values the new property gets. Call when
+ * old and new value were both written, or when it is unknown which of them was
+ * written last. *ret_old becomes true if the old value must be converted again.
+ */
 static enum end decide_difference(struct work *work,
     const struct upgrade_step *step, const char *why, bool *ret_old)
 {
@@ -558,10 +560,10 @@ static bool ends_in(const struct upgrade_version *version, struct slice name)
 }
 
 /*
- * Retype in place again what an older release of the application has written
- * with the old type. If fills is true, some steps were not carried out on the
- * current properties (rule U2), so also carry out `add` and `set` for absent
- * properties.
+ * If an older release of the application has written a property with the old
+ * type, retype it in place again. If fills is true, such a release has replaced
+ * the entity, and some steps were not carried out on its current properties
+ * (rule U2). Then also carry out `add` and `set` for absent properties.
  */
 static enum end reconcile_others(struct work *work, bool fills)
 {
@@ -593,8 +595,8 @@ static void keep_record(struct work *work, struct record *record)
     for (size_t i = 0; i < record->count; i++)
         any = any || strcmp(record->pairs[i].old_digest, "absent") != 0;
     if (!any)
-        return; /* a release of the application without the old properties wrote
-                   the entity */
+        return; /* no old property is left: a release of the application that
+                   does not know them wrote the entity */
     record->version = work->version->number;
     record->in = work->has_record ? work->record.in : work->upgrade->version;
     property = record_property(record, work->arena);
@@ -767,8 +769,8 @@ static enum upgrade_outcome name_step(
     return end == SKIPS ? UPGRADE_SKIPPED : UPGRADE_FAILED;
 }
 
-/* Is the record that of a document with another version property? Its version
- * says nothing of this document's versions (rule U2). */
+/* Did a job with another version property write the record? The version in such
+ * a record is not a version of this document (rule U2). */
 static bool is_of_another(const struct work *work)
 {
     return work->has_record && work->record.in.len > 0 &&

@@ -67,12 +67,12 @@ enum upgrade_outcome upgrade_apply(const struct upgrade_how *how,
     struct upgrade_result *ret, struct err *err);
 
 /*
- * upgrade_leftover: find a property that only a release of the application two
- * versions behind can have written. entity is at the newest version. A step of
- * an older version removed the property, or a retype of an older version gives
- * it another type, and no later step names it. An upgrade reports such a
- * property and leaves it unchanged. Returns the step of the older version, and
- * that version in *ret_version, or NULL if there is no such property.
+ * upgrade_leftover: entity is at the newest version. Find a property in it that
+ * only a release of the application two versions behind can have written: a
+ * step of an older version removed the property or gave it another type, and no
+ * later step names it. An upgrade reports such a property and leaves it
+ * unchanged. Returns that step, and its version in *ret_version; NULL: entity
+ * has no such property.
  */
 const struct upgrade_step *upgrade_leftover(const struct upgrade *upgrade,
     const struct entity *entity, int64_t *ret_version);

@@ -4,17 +4,17 @@
  * job's document of versions (rules.h).
  *
  * Meanwhile, releases of the application read and write entities in old and new
- * shapes. So no decision depends on a filter of the service, because such a
- * filter never matches an entity that lacks the property. And no entity is
- * changed in two writes: one replace, with the ETag that was read, carries out
- * all steps that the entity lacks and sets the new version. The value of a
- * property and its recorded digest (record.h) show whether the property was
- * written since expand. Rounds (jobs/engine/rounds.h) repeat until only the
- * latest changes of writers are not converted.
+ * shapes. So no decision depends on a filter that the service evaluates: the
+ * service never returns an entity that lacks a property which the filter
+ * compares. And no entity is changed in two writes: one replace, with the ETag
+ * that was read, carries out all steps that the entity lacks and sets the new
+ * version. The value of a property and its recorded digest (record.h) show
+ * whether the property was written since expand. Rounds (jobs/engine/rounds.h)
+ * repeat until only the latest changes of writers are not converted.
  *
  * The entity itself holds its version. So an attempt may stop anywhere, and the
- * next one continues; the checkpoint only saves reading again. The rules A1 to
- * A5 and U1 to U9 are in jobs/GUIDE.md.
+ * next attempt continues. Without the checkpoint it would only read entities
+ * again. The rules A1 to A5 and U1 to U9 are in jobs/GUIDE.md.
  */
 #include "jobs/upgrade/upgrade.h"
 
@@ -168,8 +168,8 @@ static void note_leftover(struct upgrade_run *u, const struct entity *entity)
     buf_done(&key);
 }
 
-/* Does the job select entity, and is it not an index row? An index row belongs
- * to the copy job that wrote it. */
+/* Does the job select entity? Never an index row, because it belongs to the
+ * copy job that wrote it. */
 static bool is_selected(
     const struct upgrade_run *u, const struct entity *entity)
 {
@@ -404,9 +404,8 @@ static void count_page(
     }
 }
 
-/* Count the entities that were written since the round began and that the steps
- * would change. The application wrote them after the scan had passed their
- * keys. */
+/* Count the entities that the application has written since the round began,
+ * after the scan had passed their keys, and that the steps would change. */
 static enum tw_err count_behind(struct upgrade_run *u, int64_t *ret)
 {
     struct scan *scan;

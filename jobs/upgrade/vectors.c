@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Generates example entities from a document. For each property that the steps
- * read, an example gets a value that they can convert. The type that a template
- * needs is unknown, so several types are tried, and examples for which a step
- * fails are dropped.
+ * read, an example gets a value that the steps can convert. It is unknown which
+ * type a template needs. So candidates with several types are tried, and a
+ * candidate is dropped if a step fails for it.
  */
 #include "jobs/upgrade/convert.h"
 
@@ -17,8 +17,8 @@
 #include "jobs/upgrade/converter.h"
 #include "worker/base/text.h"
 
-/* Maximum number of candidates for one example; then the generation fails with
- * the reason why the last candidate was refused. */
+/* If this number of candidates for one example was refused, the generation
+ * fails. The error says why the last candidate was refused. */
 #define TRIES_MAX 512
 #define TYPES 8
 
@@ -105,8 +105,8 @@ static bool has(const struct made *made, struct slice name)
     return entity_find(&made->entity, name) != NULL;
 }
 
-/* Has a step, between the entity's version and step i of version v, made
- * name? */
+/* Has a step made the property `name`: a step after the entity's version and
+ * before step i of version v? */
 static bool is_made_before(
     const struct made *made, size_t v, size_t i, struct slice name)
 {
@@ -135,7 +135,8 @@ static void add_template(
     }
 }
 
-/* Adds the properties that the step reads, most of them to most entities. */
+/* Adds the properties that the step reads. Leaves some of them out by chance.
+ */
 static void add_for_step(struct made *made, size_t v, size_t i)
 {
     const struct upgrade_step *step = &made->upgrade->versions[v].steps[i];
@@ -246,8 +247,8 @@ static void add_for_filter(struct made *made)
 
 /* ---- one pair ---- */
 
-/* Adds the version property. If `absent` gives the entity the same version, the
- * property may be left out. */
+/* Adds the version property. May leave it out if an entity without it has the
+ * same version (upgrade->absent). */
 static void add_version(struct made *made)
 {
     const struct upgrade *upgrade = made->upgrade;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * `verify` of an upgrade reads the table twice. The first reading remembers
- * which entities differ, and the second reports those of them that still
- * differ. So an entity that a round changes between the two readings is not
+ * which entities differ. The second reading reports those of them that still
+ * differ. So an entity that a run converts between the two readings is not
  * reported.
  */
 #include "jobs/upgrade/verify.h"

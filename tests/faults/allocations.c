@@ -9,9 +9,9 @@
  *
  * A run without failures counts the allocations. For each n up to this number,
  * a child starts in a folder of its own, and its n-th allocation fails. The
- * child must exit with 75 or, if it makes fewer than n allocations this time,
- * as the run without failures did. It must not end by a signal, with another
- * code, or after more than a minute. Then the work is finished without
+ * child must exit with 75. If it makes fewer than n allocations this time, it
+ * must exit with the code of the run without failures. It must not end by a
+ * signal, or after more than a minute. Then the work is finished without
  * failures, with clocks so far ahead that every lease is over. Now the folder
  * must contain what the run without failures left: the same entities, runs,
  * messages and archived lines.
@@ -38,7 +38,7 @@
 
 #define EXIT_WENT_ON 99 /* of a child: it ignored a failed allocation */
 #define COUNT_ALL (1UL << 40)
-#define PROGRAM_TRIALS 1000 /* of a program with more allocations */
+#define PROGRAM_TRIALS 1000 /* approximate maximum of trials of a program */
 
 /* Counters, shared by both processes. */
 struct tally {
@@ -53,7 +53,7 @@ struct subject {
     char folder[FOLDER_BYTES]; /* has the folders template and clean, and one
                                   for each process */
     char *state; /* what is in the folder after the run without failures */
-    unsigned long count; /* its allocations in the run without failures */
+    unsigned long count; /* number of allocations in the run without failures */
     struct tally *tally; /* in shared memory */
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Makes I/O fail. All calls of SQLite to its file system go through a VFS in
- * front of the default one. The calls write() and fsync() on files of an
- * archive go through this file, too. A plan says which calls fail.
+ * front of the default VFS. The calls write() and fsync() for files of an
+ * archive go through inject.c, too. A plan says which calls fail.
  */
 #ifndef TW_TESTS_FAULTS_INJECT_H
 #define TW_TESTS_FAULTS_INJECT_H

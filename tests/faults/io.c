@@ -6,13 +6,13 @@
  *   io SHARE [SCENE [KIND N]]      every SHARE-th call
  *
  * A run without failures counts the calls. For each n up to this number, a
- * child starts in a folder of its own, and the n-th call fails: alone, or with
- * some of the calls after it; as on a broken disk, or as on a full disk, which
- * has space again after some calls. A worker must go on by itself and finish.
- * Any other command may exit with 69 or 75; then it is run again. After a
- * failed fsync the process must have ended with 75. In the end the folder must
- * contain what the run without failures left, and SQLite must find no error in
- * the file.
+ * child starts in a folder of its own, and the n-th call fails, alone or with
+ * some of the calls after it. They fail as on a broken disk, or as on a full
+ * disk, which has space again after some calls. A worker must continue by
+ * itself and finish. Any other command may exit with 69 or 75; then it is run
+ * again. After a failed fsync the process must have ended with 75. In the end
+ * the folder must contain what the run without failures left, and SQLite must
+ * find no error in the file.
  *
  * Exit code 1: a trial failed. 64: there is no such scene or kind of failure.
  */
@@ -29,7 +29,7 @@
 
 #define WRITES (IO_SET(IO_WRITE) | IO_SET(IO_ARCHIVE_WRITE))
 #define SYNCS (IO_SET(IO_SYNC) | IO_SET(IO_ARCHIVE_SYNC))
-/* Number of calls that fail in a row: more than a few retries need. */
+/* Number of calls that fail in a row: enough that a few retries fail too. */
 #define SOME 40
 
 static const struct io_kind KINDS[] = {
@@ -110,8 +110,9 @@ static void show(const struct trial *trial, unsigned long n, const char *log,
     (void)fflush(stdout);
 }
 
-/* Returns what is wrong, or NULL. If the command ended as without failures, the
- * folder must be complete; else scene_judge() finishes the work first. */
+/* Returns what is wrong, or NULL. If the command ended as it does without
+ * failures, the folder must be complete. If it ended in another way,
+ * scene_judge() finishes the work first. */
 static const char *judge(
     const struct trial *trial, const char *folder, int end, char **ret_found)
 {

@@ -6,15 +6,17 @@
  *   promises SHARE
  *
  * A run without failures counts the calls. For each n up to this number, a
- * child opens a file (a new one, or one that has entities already) and makes a
- * row of requests. The n-th call fails: alone, with some of the next calls or
- * with all of them, as on a broken or a full disk. The child keeps the answers
- * in memory that the parent shares. After each write it reads: what was
- * acknowledged must be there, what was refused must not. Then another child
- * opens the file without failures: the same must be true. A request whose
- * answer did not come, because the first child had ended, must be done as a
- * whole or not at all. SQLite must find no error in the file. After a failed
- * fsync the process must have ended with 75.
+ * child opens a file (a new one, or one that has entities already) and makes
+ * several requests, one after the other. The n-th call fails: alone, with some
+ * of the next calls or with all of them, as on a broken or a full disk. The
+ * child keeps the answers in memory that the parent shares. After each write
+ * the child reads the file: what was acknowledged must be there, and what was
+ * refused must not be there.
+ *
+ * Then another child opens the file without failures, and checks the same. If
+ * the first child ended before it got the answer to a request, this request
+ * must be done as a whole or not at all. SQLite must find no error in the file.
+ * After a failed fsync the process must have ended with 75.
  *
  * Exit code 1: a trial failed.
  */
@@ -35,8 +37,8 @@
 #define FILE_NAME "store.db"
 #define TABLE "Things"
 #define QUEUE "things"
-#define PARTITIONS 8 /* each is one request */
-#define ENTITIES 3   /* of each request */
+#define PARTITIONS 8 /* one request inserts the entities of a partition */
+#define ENTITIES 3   /* number of entities of a partition */
 #define MESSAGES 3
 #define WRITES IO_SET(IO_WRITE)
 
@@ -47,8 +49,8 @@ enum told { NOT_ASKED, ASKED, DONE, REFUSED };
 struct memory {
     struct io_report report;
     atomic_int opened, table, queue; /* enum told */
-    atomic_int inserted[PARTITIONS]; /* each with three entities "1" */
-    atomic_int replaced, deleted;    /* partition 0, partition 1 */
+    atomic_int inserted[PARTITIONS]; /* each: ENTITIES entities "1" */
+    atomic_int replaced, deleted;    /* of partition 0, of partition 1 */
     atomic_int put[MESSAGES];
     char lie[200]; /* what was wrong */
 };

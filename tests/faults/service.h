@@ -8,9 +8,14 @@
 
 struct http_script;
 
-/* fault_service_start: starts a server. script: "pages": two pages of a scan;
- * "batch": a table is missing, is created, and gets three inserts in one batch;
- * NULL: no server, returns NULL. Owned. */
+/*
+ * fault_service_start: starts a server, and returns it, owned by the caller.
+ * script: what the server answers:
+ *
+ *   "pages"  two pages of a scan
+ *   "batch"  a table is missing, is created, and gets a batch of 3 inserts
+ *   NULL     no server is started, and NULL is returned
+ */
 struct http_script *fault_service_start(const char *script);
 
 /* fault_service_stop: stops a server; NULL: does nothing. */

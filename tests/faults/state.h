@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is in the file of an embedded store, as text: every entity of every
- * table, without what differs from run to run (ETags, times, counts of
- * attempts); which queues have messages; the different messages of the poison
- * queues; and the lines in the folder `archive` beside the file.
+ * What is in the file of an embedded store, as text:
+ *
+ * - every entity of every table, without what differs from run to run (ETags,
+ *   times, counts of attempts);
+ * - which queues have messages;
+ * - the different messages of the poison queues;
+ * - the lines in the folder `archive` beside the file.
  */
 #ifndef TW_TESTS_FAULTS_STATE_H
 #define TW_TESTS_FAULTS_STATE_H

@@ -15,7 +15,8 @@
 #define EXIT_NO_STORE 69
 #define EXIT_AGAIN 75
 #define SHOWN_MAX 3 /* number of failures that are printed in full */
-#define FEW 32 /* up to this many calls, each is tried, whatever SHARE is */
+/* If there are no more calls than this, each is tried, whatever SHARE is. */
+#define FEW 32
 
 /* trial_share: returns SHARE, the first argument of the command line; 1 if
  * there is none. */
@@ -59,10 +60,10 @@ void trial_write(const char *folder, const char *name, const char *text);
 char *trial_read(const char *folder, const char *name);
 
 /*
- * trial_sweep: calls one(context, n, folder) for every share-th n up to count.
+ * trial_sweep: calls one(context, n, own) for every share-th n up to count.
  * seed chooses the first n. Two processes do this side by side, each with a
- * folder of its own inside folder. If one of them ends early, this process
- * ends, too.
+ * folder `own` inside `folder`. If one of them ends early, this process ends,
+ * too.
  */
 void trial_sweep(const char *folder, unsigned long count, unsigned long share,
     unsigned long seed,

@@ -2,11 +2,12 @@
 /*
  * The book of runs and messages. Its rules:
  *
- *   - a run is acquired only when the lease of its last owner has expired, or
- *     the owner's process has died on the same host, and when its time to be
- *     resumed has come; it ends once;
- *   - an owner sends requests only during its lease, and none to the job's
- *     tables once only the run's poison copy is missing;
+ *   - a run is acquired only after the lease of its last owner has expired (or
+ *     the owner's process has died on the same host), and not before the run
+ *     may be resumed;
+ *   - a run ends once;
+ *   - an owner sends requests only during its lease; it sends no request to the
+ *     job's tables after all its work is done except the run's poison copy;
  *   - counts never fall;
  *   - an open run is on the list of open runs, an ended run on another list;
  *   - a message is deleted only when its run has ended or was once paused: a
@@ -35,11 +36,12 @@ struct leaseholder {
     char key[QUEUE_ID_MAX + 64];
     char owner[LOCK_FILE_OWNER_MAX];
     int32_t epoch;
-    bool claimed;              /* the ledger names this owner, or named it
-                                  last */
-    int64_t lease_until_ticks; /* the latest LeaseUntil that it has sent */
-    bool unaware;    /* its clocks have stood still since it sent LeaseUntil */
-    int64_t told_ms; /* ... but since then a response has told it the time */
+    bool claimed; /* the ledger names this owner, or named it last */
+    int64_t lease_until_ticks; /* the latest LeaseUntil that was sent */
+    bool unaware;    /* the clocks of the process have stood still since
+                        the owner sent LeaseUntil */
+    int64_t told_ms; /* when, after that, a response told the process
+                        the time; 0: none did */
 };
 
 struct message_note {
@@ -394,9 +396,9 @@ static const struct entity *staked(const struct store_request *request)
     return NULL;
 }
 
-/* Notes the lease that has sent this write. The write names its owner, and so
- * tells to which lease its deadline belongs; both deadlines are members of the
- * same struct lease. */
+/* Notes the lease that has sent this write. The write names the owner of the
+ * run, so it shows whose lease the deadline belongs to. Both deadlines of a
+ * lease are members of the same struct lease. */
 static void learn(struct book *book, const void *process,
     const struct deadline *deadline, const struct entity *entity)
 {
@@ -443,11 +445,11 @@ static bool is_paused_or_cancelled(const struct entity *entity)
     return is;
 }
 
-/* True if the write may come from this lease. If an owner has crashed, another
- * lease carries out an operator's cancel or pause, and its write names no
- * owner. The deadlines of that lease may be at the addresses of a freed lease,
- * even of one of the crashed owner. The operator may meanwhile have withdrawn
- * the cancel or pause. */
+/* True if this leaseholder may have sent the write. False for a write by which
+ * a worker carries out an operator's cancel or pause because the owner has
+ * crashed. Such a write names no owner. Its lease may have its deadlines at the
+ * addresses of a freed lease, so it looks like a write of this leaseholder. The
+ * operator may have withdrawn the cancel or pause since. */
 static bool is_of(struct book *book, const struct leaseholder *leaseholder,
     const struct entity *entity)
 {
@@ -491,8 +493,8 @@ static bool is_ending(struct book *book, const struct leaseholder *leaseholder)
     return run && run->now.ending.len > 0;
 }
 
-/* Returns why this lease may not send its own writes; NULL: it may. They may be
- * sent until the stored LeaseUntil. */
+/* Returns why this lease may not send its own writes (such as a renewal); NULL:
+ * it may. It may send them until the stored LeaseUntil. */
 static const char *overdue(
     struct book *book, const struct leaseholder *leaseholder)
 {
@@ -538,8 +540,8 @@ bool book_was_paused(const struct book *book, struct slice key)
     return leaseholder != NULL;
 }
 
-/* A response that tells the time takes effect once the thread of the request
- * has run, which is at most this time later. */
+/* A response that tells the time takes effect when the thread of the request
+ * runs. Maximum time until then. */
 #define TO_SEE_MS 100
 
 static bool cannot_know(const struct leaseholder *leaseholder)

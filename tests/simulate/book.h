@@ -31,15 +31,16 @@ void book_deleted(struct book *book, const char *queue, struct slice id);
 
 /*
  * book_sent: judges a request that a worker sends under `deadline`. process:
- * its sender. The run is known from the batch by which the sender acquired it
- * under the same deadline.
+ * the sender. The book finds the run by the deadline: the sender acquired the
+ * run by a batch under the same deadline.
  */
 void book_sent(struct book *book, const void *process,
     const struct deadline *deadline, const struct store_request *request);
 
-/* book_taken: counts a request that the service has carried out and that came
- * from an attempt without a lease. book_answered: notes that the worker has
- * received the response to a request, with this Date (0: none). */
+/* book_taken: call when the service has carried out a request; counts the
+ * request if it came from an attempt without a lease. book_answered: notes that
+ * the worker has received the response to a request, with this Date (0: none).
+ */
 void book_taken(struct book *book, const void *process,
     const struct deadline *deadline, const struct store_request *request);
 void book_answered(struct book *book, const void *process,
@@ -69,10 +70,10 @@ const struct sim_run *book_some_run(struct book *book);
 bool book_any(struct book *book,
     bool (*test)(const void *ctx, const struct sim_run *run), const void *ctx);
 
-/* book_was_paused: true if a worker that had the lease of the run `key` was
- * paused with all its clocks. What this worker sent before a response told it
- * the time may reach the service after the run's end (DESIGN.md, "When the
- * machine is paused"). */
+/* book_was_paused: true if all clocks of a worker stood still while it had the
+ * lease of the run `key`. Until a response tells it the time, this worker
+ * continues to send requests, which may reach the service after the run's end
+ * (DESIGN.md, "When the machine is paused"). */
 bool book_was_paused(const struct book *book, struct slice key);
 
 /* book_has_lost: true if a message was lost with its queue before its run was

@@ -4,11 +4,14 @@
  * the entities under them, and request runs that delete channels; a model knows
  * what the tables may contain.
  *
- * Front ends obey the rules for writers: a parent is created by an insert; no
- * child is added if the parent is missing or has a tombstone; after a front end
- * has looked for the tombstone, it writes within six tenths of the settle time;
- * an entity is deleted, or changed so that its rule no longer finds it, only
- * when nothing is under it.
+ * Front ends obey the rules for writers:
+ *
+ * - a parent is created by an insert;
+ * - no child is added if the parent is missing or has a tombstone;
+ * - a front end that has looked for the tombstone writes within six tenths of
+ *   the settle time;
+ * - an entity is deleted, or changed so that its rule no longer finds it, only
+ *   when nothing is under it.
  */
 #include <glob.h>
 #include <stdio.h>
@@ -39,9 +42,10 @@ struct kind_of_thing {
     const char *table;
     int above; /* index of the kind above it; -1: the parent */
     const char *partition_key, *row_key;
-    const char *link; /* property that its rule's filter reads, or NULL */
-    bool to_channel;  /* the link names the channel; else the RowKey of the
-                         entity above */
+    const char
+        *link; /* property that the filter of the rule reads; NULL: none */
+    bool to_channel; /* the link names the channel; else the RowKey of the
+                        entity above */
 };
 
 struct shape {
@@ -147,8 +151,8 @@ struct channel {
     const char *name;
     int parent;       /* index of the newest parent, which may be deleted */
     bool unfinished;  /* a run of this channel was cancelled */
-    bool left_to_run; /* a front end deleted the parent and put a message for a
-                         run that deletes the rest */
+    bool left_to_run; /* a front end deleted the parent, and put a message for a
+                         run that deletes the children */
 };
 
 struct cascade_state {
@@ -326,8 +330,8 @@ static void judge_archive(struct cascade_state *s, const struct thing *thing,
     (thing)->table, SLICE_ARG((thing)->partition_key),                         \
         SLICE_ARG((thing)->row_key)
 
-/* Returns the run that owner names if it may work on the channel, else NULL. A
- * cancelled run may continue until it learns that it was cancelled. */
+/* Returns the run that `owner` names, if this run may work on the channel, else
+ * NULL. A cancelled run may continue until it learns that it was cancelled. */
 static const struct sim_run *open_run(
     struct cascade_state *s, struct slice owner, const struct channel *channel)
 {
@@ -842,7 +846,7 @@ static void changes_parent(struct cascade_state *s, int channel)
     page_done(&page);
 }
 
-/* Deletes the parent and requests a run that deletes the rest. */
+/* Deletes the parent and requests a run that deletes the children. */
 static void deletes_parent(struct cascade_state *s, int channel)
 {
     struct thing *thing;
@@ -977,9 +981,9 @@ static void judge_stored(
             WHERE(thing), SLICE_ARG(line), SLICE_ARG(thing->line));
 }
 
-/* True if the tombstone of this parent may remain: a cancelled run leaves its
- * tombstone, and a run whose worker was paused may insert one where there was
- * no parent. */
+/* True if the tombstone of this parent may remain. A cancelled run leaves its
+ * tombstone. A run whose worker was paused may insert a tombstone after the
+ * parent was deleted. */
 static bool may_stay(const struct cascade_state *s, const struct thing *parent)
 {
     const struct sim_run *run = book_find(s->sim->book, parent->owner);
@@ -996,8 +1000,8 @@ static bool is_unfinished(
 }
 
 /* Complains of a tombstone that is left, and of a child without the entity
- * above it. If a run was cancelled, or its message was lost with the queue,
- * children whose parent was deleted before may remain. */
+ * above it. Children may remain without their parent if the run that should
+ * delete them was cancelled, or if its message was lost with the queue. */
 static void judge_alive(struct cascade_state *s, const struct thing *thing)
 {
     if (thing->owner.len > 0 && !may_stay(s, thing))

@@ -10,7 +10,7 @@
 #include "worker/base/buf.h"
 #include "worker/base/mem.h"
 
-/* Number of failed entities that a run's entity in the ledger names at most. */
+/* Maximum number of failed entities that a run's entity in the ledger names. */
 #define NAMED_MAX 10
 
 void cells_init(struct cells *cells, struct sim *sim)
@@ -181,8 +181,9 @@ static bool has(struct slice text, const struct buf *part)
     return text.len > 0 && memmem(text.at, text.len, part->at, part->len);
 }
 
-/* A report names at most NAMED_MAX entities: it may name any entity if more
- * have failed. */
+/* True if the report of the run names the entity. If more than NAMED_MAX
+ * entities failed, the report names only some of them, so this entity may be
+ * one of the others: true. */
 static bool is_named(const struct sim_run *run, const struct entity *entity)
 {
     struct buf keys;

@@ -31,7 +31,7 @@ struct cell {
     bool client;       /* a client wrote it last */
     int value;         /* 0: the entity has none */
     const char *what;  /* set by the kind: argument of the runs that select the
-                          entity,  or NULL */
+                          entity, or NULL */
     int64_t since_ms;  /* since when `what` has this value */
     struct slice mark; /* the TablewardSource that a worker last wrote here */
 };
@@ -59,7 +59,8 @@ struct cells {
     struct arena arena;
     struct cell *first;
     struct value values[CELLS_VALUES_MAX];
-    int count; /* number of values; value 0: none */
+    int count; /* values[1] to values[count - 1] are in use; values[0] stands
+                  for "no value" */
 };
 
 void cells_init(struct cells *cells, struct sim *sim);
@@ -70,8 +71,8 @@ void cells_done(struct cells *cells);
 struct cell *cells_find(struct cells *cells, const char *table,
     struct slice partition_key, struct slice row_key);
 
-/* cells_has_mark: true if the entity has the TablewardSource that a worker
- * wrote there. */
+/* cells_has_mark: true if the entity has the TablewardSource that a worker last
+ * wrote at these keys. */
 bool cells_has_mark(const struct cell *cell);
 
 /* cells_some: returns a random cell of `table` that has an entity; NULL: the
@@ -99,8 +100,9 @@ struct slice cells_group(const struct entity *entity);
 /* cells_judge_losses: complains of each live value that no entity has. */
 void cells_judge_losses(struct cells *cells, const char *when);
 
-/* cells_note_named: sets `named` of the values whose entities the report of the
- * run names, or may name because it was truncated. */
+/* cells_note_named: sets `named` of each value whose entity the report of the
+ * run names. If the report is truncated, sets it for every value that may have
+ * been named. */
 void cells_note_named(struct cells *cells, const struct sim_run *run);
 
 /* cells_judge_tables: complains unless the tables have exactly the entities

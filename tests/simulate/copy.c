@@ -7,12 +7,15 @@
  * entities of its own at copy keys, and copies copies with their
  * TablewardSource.
  *
- * At every write of a worker: it writes only copies, each as the job defines it
- * from a state of the source that a client stored; it deletes nothing that a
- * client wrote, and replaces it only if on_conflict allows this; an edited
- * index row still belongs to the job. At the end, after a last run of each job:
- * every source has its copy and every copy its source, unless a client's entity
- * or another source has the key.
+ * The judge checks every write of a worker:
+ *
+ * - the worker writes only copies, each as the job defines it from a state of
+ *   the source that a client stored;
+ * - it deletes no entity that a client wrote, and replaces such an entity only
+ *   if on_conflict allows this (an edited index row belongs to the job).
+ *
+ * At the end, after a last run of each job, every source has its copy and every
+ * copy has its source, unless a client's entity or another source has the key.
  */
 #include <string.h>
 
@@ -180,7 +183,7 @@ static void changed(void *state, const struct sim_change *change)
 
 /* ---- the end ---- */
 
-/* True if another source, of this job or of the other, has the same copy
+/* True if another source (of this job or of the other job) has the same copy
  * key. */
 static bool is_shared(struct copy_state *s, const char *table,
     const struct entity *copy, const struct cell *source, int of_job)
@@ -207,10 +210,10 @@ static const struct sim_run *last_run(struct copy_state *s, int job)
     return book_find(s->sim->book, slice_of(LAST[job]));
 }
 
-/* True if the copies of the other job may have been at this job's copy keys
- * until after this job's last run. FinishedAt comes from a Date of whole
- * seconds, so a run that seems to have ended less than a second before may have
- * ended after. */
+/* True if the copies of the other job may still have been at this job's copy
+ * keys when this job's last run ended. FinishedAt comes from a Date of whole
+ * seconds. So a run whose FinishedAt is less than a second earlier may have
+ * ended later. */
 static bool other_left_later(struct copy_state *s, int job)
 {
     const struct sim_run *run = last_run(s, job), *other = last_run(s, 1 - job);
@@ -382,8 +385,8 @@ static void acts(void *state)
         sim_enqueue_garbage(s->sim);
 }
 
-/* Requests a last run of both jobs, and not only of one: a copy of one job may
- * be at a copy key of the other. */
+/* Requests a last run of both jobs, because a copy of one job may be at a copy
+ * key of the other job. */
 static void ask_last(void *state)
 {
     struct copy_state *s = state;

@@ -11,8 +11,8 @@
  * why" and the command that plays it again. Exit code: 0 nothing failed, 1 a
  * seed failed, 64 wrong usage.
  *
- * Child processes play some seeds each: memory of a crashed worker is never
- * freed, and if a child dies, only one seed fails.
+ * Child processes play the seeds, some seeds each, for two reasons: the memory
+ * of a crashed worker is never freed, and if a child dies, only one seed fails.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -33,8 +33,7 @@
 #define SEEDS_A_CHILD 50
 #define SEED_MAX_S 120
 
-/* The kind of a seed is at this index: its number modulo the number of
- * kinds. */
+/* A seed plays the kind at this index: the seed modulo the number of kinds. */
 static const struct {
     const char *name;
     const struct sim_kind *kind;
@@ -63,7 +62,8 @@ struct child {
     bool busy;   /* it has begun this seed and not ended it */
 };
 
-/* The simulations that had one kind of trouble, and their longest times. */
+/* For one kind of trouble: the number of simulations that had it, and their
+ * longest times. */
 struct trouble_tally {
     uint64_t worlds;
     int64_t peace_ms, beside_ms;
@@ -383,8 +383,8 @@ static void print_tally(
         (double)tally->played * 60 / (tally->seconds > 0 ? tally->seconds : 1));
 }
 
-/* True if all seeds were played, or those up to the first that failed if
- * --stop-at-first is set. */
+/* True if all seeds were played, or if --stop-at-first is set and a seed has
+ * failed. */
 static bool all_played(const struct options *options, const struct tally *tally)
 {
     if (tally->played == options->seeds ||

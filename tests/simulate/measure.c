@@ -133,9 +133,9 @@ static const struct sim_kind LOAD = {
 /* ---- three requests in ten fail ---- */
 
 /* The mix of an overloaded service: most of the failed requests are answered
- * 503. Of the others some are not sent, some end with an error, and some are
- * carried out but their response is lost, which the worker notices within a
- * second. */
+ * 503. The other failed requests are not sent, or end with an error, or are
+ * carried out although their response is lost. The worker notices a lost
+ * response within a second. */
 static const struct faulty_share THREE_IN_TEN[] = {
     {FAULT_BUSY, 160, CALL_ALL},
     {FAULT_BUSY_HINTED, 40, CALL_ALL},
@@ -192,13 +192,13 @@ static bool measure_errors(void)
 #define OUTAGE_MS 600000
 #define A_SECOND_MS 1000
 
-/* The number of requests after which the breaker must be open: it opens after
- * BREAKER_FAILURES in a row, and a response to a request that was sent before
- * the outage restarts this count. */
+/* The number of requests after which the breaker must be open. It opens after
+ * BREAKER_FAILURES failures in a row, and a response to a request that was sent
+ * before the outage restarts this count. */
 #define TO_KNOW (3 * BREAKER_FAILURES)
 
-/* The probes of an open breaker, one a second. A probe may be delayed before it
- * is sent, and then comes soon before the next. */
+/* The probes of an open breaker, one a second. If a probe is delayed before it
+ * is sent, the next probe follows it after less than a second. */
 struct probes {
     unsigned count;
     int64_t due_ms;   /* when the next probe may be sent */

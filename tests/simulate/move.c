@@ -2,16 +2,20 @@
 /*
  * The kind move: two jobs move entities between three tables. Their runs are
  * requested again and again, and cancelled. An application keeps the rules for
- * writers: it inserts sources, also under keys that were used before; it
- * changes and deletes entities that it has read, at the destination only when
- * no source has this destination key. In some simulations other clients insert
- * entities at destination keys.
+ * writers. It inserts sources, also under keys that were used before. It
+ * changes and deletes entities that it has read, but an entity at the
+ * destination only when no source has this destination key. In some simulations
+ * other clients insert entities at destination keys.
  *
- * At every write of a worker: the worker creates no new value, and each value
- * that was acknowledged to a client is in a table, unless a client overwrote or
- * deleted it. After every run that was not cancelled: no value exists twice
- * unless a report names it. A value that a client deleted comes back only if a
- * process crashed, or a request failed or arrived late.
+ * The judge checks:
+ *
+ * - at every write of a worker: the worker creates no new value, and each value
+ *   that was acknowledged to a client is in a table, unless a client overwrote
+ *   or deleted it;
+ * - after every run that was not cancelled: no value exists twice, unless a
+ *   report names it;
+ * - a value that a client deleted comes back only if a process crashed, or a
+ *   request failed or arrived late.
  */
 #include <string.h>
 
@@ -40,8 +44,8 @@ struct move_state {
     struct sim *sim;
     struct cells cells;
     enum design design;
-    bool back;    /* the second job moves entities back to the first table, else
-                     on to the third */
+    bool back;    /* the second job moves entities back to the first table;
+                     false: on to the third table */
     bool skip;    /* on_conflict of both jobs is `skip` */
     bool foreign; /* other clients insert entities at destination keys */
 };
@@ -175,9 +179,9 @@ static void judge_doubles(struct move_state *s, int move, const char *when)
     }
 }
 
-/* Marks the values that exist twice, or (doubtful: false) unmarks all. A
- * cancelled run may leave a load that a crashed attempt began and did not
- * complete; the next run on one of its tables completes this load. */
+/* Marks the values that exist twice as doubtful, or (doubtful: false) unmarks
+ * all values. A cancelled run may leave a load that a crashed attempt began and
+ * did not complete; the next run on a table of this load completes it. */
 static void note_doubts(struct move_state *s, bool doubtful)
 {
     for (int i = 1; i < s->cells.count; i++) {

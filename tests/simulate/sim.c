@@ -29,14 +29,16 @@
 #define BEGINNING_TICKS INT64_C(638993664000000000)
 #define BEGINNING_MS 1000000
 
-/* The longest time of the trouble, and the longest time from its end to the end
- * of all runs. An attempt that failed silently is repeated after ten visibility
- * timeouts, and orphans are looked for every ten minutes. */
+/* TROUBLE_MAX_MS: the longest time of the trouble. PEACE_MAX_MS: the longest
+ * time from the end of the trouble to the end of all runs. It is long because
+ * an attempt that failed silently is repeated only after ten visibility
+ * timeouts, and because workers look for orphans only every ten minutes. */
 #define TROUBLE_MAX_MS 90000
 #define PEACE_MAX_MS (4 * 3600 * 1000)
 #define STOP_MAX_MS 120000
 
-/* The service ends a request that takes longer. */
+/* The longest delay of a request. It is shorter than the time after which the
+ * service ends a request. */
 #define LATE_MAX_MS 29000
 
 /* ---- chance ---- */
@@ -367,8 +369,9 @@ static enum tw_err resume_run(struct sim *sim, const char *key, struct err *err)
     return outcome;
 }
 
-/* Resumes the run, if necessary several times, until it is no longer paused:
- * its owner may see the pause late, or be dead. */
+/* Resumes the run, if necessary several times, until it is no longer paused.
+ * One time may not be enough, because the owner may see the pause late, or may
+ * be dead. */
 static void resume_after_a_while(struct sim *sim, const char *key)
 {
     struct err err;
@@ -496,7 +499,8 @@ static void trouble(struct sim *sim)
         virtual_sleep((int64_t)sim_draw(pause_ms) + 1);
         if (virtual_ms() >= until_ms) {
             if (trouble_has(&sim->troubles, TROUBLE_QUEUE_DELETED))
-                sim_keep_alive(sim); /* front ends wait for a queue */
+                sim_keep_alive(sim); /* front ends wait until a worker creates
+                                        the deleted queue */
             continue;
         }
         if (sim_chance(6))
@@ -674,8 +678,9 @@ static const char *folder_name(struct sim *sim)
         .at;
 }
 
-/* Gives a third of the simulations lock files and one or two hosts. This is not
- * drawn, so that the draws of all other settings stay as they were. */
+/* Gives a third of the simulations lock files and one or two hosts. The seed
+ * decides this without a draw, because another draw would change all later
+ * draws. */
 static void set_hosts(struct sim *sim)
 {
     uint64_t other = sim->result->seed / 5;

@@ -60,11 +60,11 @@ struct sim_run {
     char key[QUEUE_ID_MAX + 64]; /* JOB/ID */
     char what[64];               /* value of the run's argument */
     bool ended;
-    bool was_paused;     /* the run was paused at least once */
-    bool was_asked;      /* an operator asked at least once to pause or
-                          * cancel the run */
-    unsigned lists;      /* bits: lists of the ledger index that have the run: 1
-                            the open runs, 2 any other list */
+    bool was_paused; /* the run was paused at least once */
+    bool was_asked;  /* an operator asked at least once to pause or
+                      * cancel the run */
+    unsigned lists;  /* bit set of the lists of the ledger index that have the
+                        run; 1: the open runs; 2: any other list */
     int64_t acquired_ms; /* when a worker first acquired the run; 0: not yet */
 };
 
@@ -220,7 +220,7 @@ typedef void sim_seen(
     void *ctx, const char *table, const struct entity *entity);
 int sim_each(struct sim *sim, const char *table, sim_seen *seen, void *ctx);
 
-/* ---- for front ends: such calls, too ---- */
+/* ---- for front ends: direct calls of the service, too ---- */
 
 int64_t sim_now_ticks(void);
 
@@ -234,10 +234,10 @@ enum tw_err sim_write(struct sim *sim, const char *table,
     enum operation_type type, const struct entity *entity, char *etag);
 
 /*
- * sim_enqueue: puts a message for SIM_JOB with the argument `what`. id: that of
+ * sim_enqueue: puts a message for SIM_JOB with the argument `what`. id: id of
  * the run; empty: the run gets the id of the message. bound: put the message on
- * the queue that is bound to the job. at_ticks: the time of the request in the
- * message; 0: the message has none.
+ * the queue that is bound to the job. at_ticks: the time of the request that
+ * the message states; 0: the message states none.
  */
 void sim_enqueue(struct sim *sim, const char *what, const char *id, bool bound,
     int64_t at_ticks);

@@ -17,8 +17,8 @@
 #define DATA_GONE                                                              \
     (BIT(TROUBLE_DATA_REFUSED) | BIT(TROUBLE_DATA_SILENT) | BIT(TROUBLE_DNS))
 
-/* Percentage of simulations that can have trouble, and of these, percentage
- * that can have a second kind. */
+/* WORLDS: percentage of simulations that can have trouble. SECONDS: percentage
+ * of these that can have a second kind of trouble. */
 #define WORLDS 40
 #define SECONDS 30
 
@@ -273,8 +273,8 @@ enum tw_err trouble_send(struct troubles *troubles, struct store *service,
     return outcome;
 }
 
-/* The longest time until a queue exists again: 30 s until it can be created,
- * polls, and other trouble at the same time. */
+/* The longest time until a deleted queue exists again: 30 s during which it
+ * cannot be created, then polls, and other trouble at the same time. */
 #define QUEUE_MAX_MS 600000
 
 static bool has_queue(const struct troubles *troubles, const char *queue)
@@ -324,11 +324,14 @@ void trouble_need_queue(const struct troubles *troubles, const char *queue)
 /* After this time every stall is over. */
 #define SIEGE_MS 100000
 /*
- * The longest time of the run of the job beside: polls of 20 s, a lease of
- * 33 s, and the work. If requests take long to fail, two times are added:
- * TO_KNOW_MS, the time of ten requests and the waits between them until the
- * breaker is open; and, because there may be only one slot, the time of one
- * such request for each earlier run.
+ * The longest time of the run of the job beside is BESIDE_MAX_MS: polls of
+ * 20 s, a lease of 33 s, and the work. If requests take long to fail, two times
+ * are added:
+ *
+ * - TO_KNOW_MS: ten requests and the waits between them, until the breaker is
+ *   open;
+ * - for each earlier run the time of one failing request (SILENT_MS or
+ *   DNS_MAX_MS), because there may be only one slot.
  */
 #define BESIDE_MAX_MS 60000
 #define TO_KNOW_MS 150000

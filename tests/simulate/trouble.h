@@ -69,12 +69,13 @@ const char *trouble_name(enum trouble trouble);
 void trouble_draw(struct troubles *troubles, struct sim *sim);
 
 /* trouble_has: true if this simulation can have this trouble. trouble_lasts:
- * true if it has it now. */
+ * true if the trouble lasts now. */
 bool trouble_has(const struct troubles *troubles, enum trouble trouble);
 bool trouble_lasts(const struct troubles *troubles, enum trouble trouble);
 
-/* trouble_has_data_apart: true if the job's tables are in a store of their own:
- * if this store will be unreachable, or name resolution will hang. */
+/* trouble_has_data_apart: true if the job's tables are in a store of their own.
+ * They are if this simulation can have trouble of that store or of name
+ * resolution. */
 bool trouble_has_data_apart(const struct troubles *troubles);
 
 /* trouble_comes: begins one of the troubles that this simulation can have;

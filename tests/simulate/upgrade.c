@@ -41,7 +41,8 @@ struct upgrade_state {
     int value;      /* the next value to write */
     bool contracts; /* the contract run was requested */
     enum ledger_state contracted;
-    int64_t named; /* number of entities that its report names */
+    int64_t named; /* number of entities that the report of the contract run
+                      names */
 };
 
 static struct thing *find(struct upgrade_state *s, const struct entity *entity)
@@ -159,8 +160,8 @@ static void asks(struct upgrade_state *s)
         sim_enqueue(s->sim, "x", id, false, 0);
 }
 
-/* Writes with the old release for the last time, after the rounds of all expand
- * runs, and then requests the contract run. */
+/* Writes with the old release for the last time, after all expand runs have
+ * made their rounds. Then requests the contract run. */
 static void ask_for_contract(void *arg)
 {
     struct upgrade_state *s = arg;

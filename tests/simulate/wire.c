@@ -3,8 +3,8 @@
  * The stages of a request: it waits for a connection, checks the deadline,
  * leaves, travels, is carried out by the service at one moment, and its
  * response travels back. A process may be stalled or crash at each stage. A
- * request that has left by then still arrives, unless the service has given it
- * up by its time limit.
+ * request that has left by then still arrives, but the service does not carry
+ * it out after SERVICE_MAX_MS.
  */
 #include "tests/simulate/wire.h"
 

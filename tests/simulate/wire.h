@@ -12,9 +12,9 @@ struct wire {
     struct interposed outer; /* first: use &wire->outer.store */
     struct sim *sim;
     const void *process; /* identifies the sender for the book */
-    bool data;           /* it leads to the store that has only the tables of
-                            the job */
-    unsigned requests;   /* number of requests that were sent */
+    bool data; /* this wire leads to the store that has only the tables of the
+                  job */
+    unsigned requests; /* number of requests that were sent */
 
     /* unreached (or NULL): called for each request that is sent while the
      * service cannot be reached. */

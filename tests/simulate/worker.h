@@ -12,8 +12,8 @@
  * until the end of the simulation. */
 struct worker *worker_new(struct sim *sim, unsigned number);
 
-/* worker_befall: one random event for the worker: a crash, a stall, ... If no
- * process of it runs, it is started. */
+/* worker_befall: makes one random event happen to the worker: a crash, a stall,
+ * ... If the worker has no running process, starts the next process. */
 void worker_befall(struct worker *worker);
 
 /* worker_pause: stops all clocks of the process for ms, as a hypervisor does.

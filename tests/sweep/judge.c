@@ -364,8 +364,8 @@ bool judge_queues(const struct scene *scene, int64_t copies, struct err *err)
 
     if (direct_messages(scene->store, SWEEP_QUEUE) != 0)
         return judge_wrong(err, "the queue still holds a message");
-    /* A worker that was killed before it knew that its poison copy was stored:
-     * the next worker puts another. */
+    /* If a worker was killed before it knew that its poison copy was stored,
+     * the next worker puts another one. */
     return (poison >= copies && poison <= copies + copies * scene->killed) ||
            judge_wrong(err, "the poison queue holds %lld messages, not %lld",
                (long long)poison, (long long)copies);

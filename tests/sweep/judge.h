@@ -16,39 +16,61 @@
 void judge_remember(struct stage *stage, struct store *store);
 
 /*
- * judge_cascade: the judge of scenarios with a cascade-delete or a delete. For
- * a delete, the entities have a parent that the run does not delete.
+ * judge_cascade: the judge of scenarios with a cascade-delete or a delete. In a
+ * scenario with a delete, the stage also has a parent entity, which the run
+ * must not delete.
  *
- * At any moment: an entity that the run must not delete is unchanged, also its
- * ETag; a child is deleted before its parent; there is no entity that is not in
- * the stage; each deleted entity is in the archive, if there is one; if the
- * message is gone, the run has ended or is paused. At the end: all entities
- * that the run must delete are gone (run succeeded), or all entities are
- * unchanged (run failed), or some are gone (run cancelled); the counts are
- * right; no run is listed as open; the queue is empty; the poison queue has a
- * message only if the run failed.
+ * At any moment:
+ *
+ * - an entity that the run must not delete is unchanged, also its ETag;
+ * - a child is deleted before its parent;
+ * - each entity in the tables is in the stage;
+ * - if there is an archive, each deleted entity is in it;
+ * - if the message is gone, the run has ended or is paused.
+ *
+ * At the end:
+ *
+ * - if the run succeeded, all entities that it must delete are gone; if it
+ *   failed, all entities are unchanged; if it was cancelled, some may be gone;
+ * - the counts are right;
+ * - no run is listed as open;
+ * - the queue is empty;
+ * - the poison queue has a message only if the run failed.
  */
 bool judge_cascade(const struct scene *scene, struct err *err);
 
 /*
  * judge_upgrade: the judge of scenarios with upgrades.
  *
- * At any moment: each entity is unchanged, also its ETag, or as the expand run
- * makes it, or as the contract run makes it after that; a run that has ended
- * has left nothing to do. At the end, moreover: the counts are right; no run is
- * listed as open; the queue is empty; the poison queue has a message for each
- * failed run and no other.
+ * At any moment:
+ *
+ * - each entity is unchanged (also its ETag), or as the expand run makes it, or
+ *   as the contract run makes it after that;
+ * - a run that has ended has left nothing to do.
+ *
+ * At the end, moreover:
+ *
+ * - the counts are right;
+ * - no run is listed as open;
+ * - the queue is empty;
+ * - the poison queue has one message for each failed run, and no other.
  */
 bool judge_upgrade(const struct scene *scene, struct err *err);
 
 /*
  * judge_carry: the judge of scenarios with a copy or a move.
  *
- * At any moment: each source is unchanged, also its ETag, or (a move) it is
- * gone and its copy is stored; each copy is as the job makes it; every other
- * entity is unchanged. Once the run has ended and was not cancelled: each
- * source whose destination key was free has its copy, and after a move it is no
- * longer at its source key.
+ * At any moment:
+ *
+ * - each source is unchanged (also its ETag), or (a move) the source is gone
+ *   and its copy is stored;
+ * - each copy is as the job makes it;
+ * - every other entity is unchanged.
+ *
+ * When the run has ended and was not cancelled:
+ *
+ * - each source whose destination key was free has its copy;
+ * - after a move no such source is at its source key any more.
  */
 bool judge_carry(const struct scene *scene, struct err *err);
 

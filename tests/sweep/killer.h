@@ -32,14 +32,14 @@ struct kill_plan {
 
 /* Results of a process, in memory that outlives it. */
 struct last_words {
-    unsigned requests; /* requests that the process has sent */
+    unsigned requests; /* number of requests that the process has sent */
     int64_t boot_ms;   /* the clocks when the process ended */
     int64_t wall_ticks;
     bool acted; /* the front end has acted (scenario.h) */
     /* Of the operator (person.h). */
     int64_t asked_ms; /* boot clock when the run was asked to stop; 0: it was
                          not asked */
-    bool resumed;     /* ... and was resumed */
+    bool resumed;     /* the run was resumed after that */
     bool stopped;     /* the run was seen paused or cancelled */
     bool over;        /* the case needs no further process */
     char why[2000];   /* what is wrong; empty: nothing */
@@ -51,7 +51,8 @@ struct killer {
     struct kill_plan plan;
     struct last_words *words; /* borrowed */
     int64_t effect_ms; /* when a run that was asked to stop must have stopped */
-    /* Called in its own thread when request number signal_at is sent. */
+    /* The function `signal` is called, in a thread of its own, when request
+     * number signal_at is sent. */
     unsigned signal_at; /* 0: never */
     void (*signal)(void *context);
     void *signal_context;

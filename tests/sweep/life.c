@@ -21,7 +21,8 @@
 #include "worker/run/consumer.h"
 #include "worker/run/setup.h"
 
-/* No process needs more. */
+/* Limits of the virtual time and of the number of steps of one process. No
+ * process that works correctly reaches them. */
 #define LIMIT_MS ((int64_t)48 * 3600 * 1000)
 #define LIMIT_STEPS 3000000
 

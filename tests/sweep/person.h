@@ -4,10 +4,10 @@
  * worker is working, and resumes a paused run later. struct last_words keeps
  * across a kill what the operator has asked for.
  *
- * The operator asks at one request of the worker. From PERSON_EFFECT_MS (or
- * effect_ms of the scenario) after that until `resume`, no worker may send a
- * write to a table of the job, and an owner that was not killed must have
- * stopped the run.
+ * The operator asks at one request of the worker. The pause or cancel must take
+ * effect within PERSON_EFFECT_MS (or effect_ms of the scenario). From then
+ * until `resume`, no worker may send a write to a table of the job, and an
+ * owner that was not killed must have stopped the run.
  */
 #ifndef TW_TESTS_SWEEP_PERSON_H
 #define TW_TESTS_SWEEP_PERSON_H
@@ -38,8 +38,8 @@ struct person {
  */
 void person_come(struct person *person, unsigned request);
 
-/* person_resume: resumes the run if person->resumes is set. definition: with
- * person->store as its store. Call it in a virtual thread. */
+/* person_resume: resumes the run if person->resumes is set. The store of
+ * definition must be person->store. Call it in a virtual thread. */
 void person_resume(struct person *person, const struct definition *definition);
 
 /*

@@ -49,7 +49,9 @@ struct sweep_entity {
 
 struct model_upgrade;
 
-/* SWEEP_CARRY, from SWEEP_SOURCE to SWEEP_COPIES or within SWEEP_SOURCE. */
+/* What the job SWEEP_CARRY does with the entities of SWEEP_SOURCE. It moves
+ * (move) or copies them: to other keys of SWEEP_SOURCE (within), or to
+ * SWEEP_COPIES. */
 struct sweep_carry {
     bool move, within;
 };
@@ -82,9 +84,9 @@ struct scenario {
     /* judge: true if the state is allowed; false: err says what is wrong. */
     bool (*judge)(const struct scene *scene, struct err *err);
     int64_t way_max_ms; /* a request takes less than this to reach the store,
-                           and so does its response; in slow scenarios the lease
-                           is renewed and checkpoints are stored during the
-                           run */
+                           and so does its response. It is long in scenarios in
+                           which the lease must be renewed and checkpoints
+                           stored during the run */
     /* acts: after a kill, true if the front end must now insert the entities
      * marked `later` and `again`. It acts once. NULL: never. */
     bool (*acts)(const struct scene *scene);
@@ -93,8 +95,7 @@ struct scenario {
     int64_t effect_ms;     /* how long after the request of the operator the run
                               must have stopped; 0: PERSON_EFFECT_MS */
     const char *job;       /* job of the run, if control is set */
-    enum ledger_state end; /* the state in which its run must
-                              end */
+    enum ledger_state end; /* the state in which the run must end */
     const struct model_upgrade *upgrade;  /* model of SWEEP_UPGRADE, if the
                                              scenario has this job */
     const struct model_upgrade *contract; /* model of the job's second run;
@@ -103,7 +104,7 @@ struct scenario {
                                              scenario has this job */
     bool archived; /* the job has an archive: each deleted entity must be in
                       it */
-    bool pairs;    /* small enough to kill two of its workers in one case */
+    bool pairs;    /* small enough for cases in which two workers are killed */
 };
 
 /* scenarios: returns the array of all scenarios, which is static. */

@@ -298,8 +298,8 @@ static void fill_failing_posts(struct stage *stage)
     ask_for(stage, SWEEP_ID, "all");
 }
 
-/* One entity in a hundred cannot be upgraded: what an attempt has counted when
- * it is killed, the next attempt must not count again. */
+/* One entity in a hundred cannot be upgraded. The next attempt must not count
+ * again what a killed attempt has counted. */
 static void fill_many_posts(struct stage *stage)
 {
     for (unsigned i = 0; i < 2300; i++)
@@ -370,8 +370,9 @@ static void fill_many_sources(struct stage *stage)
     add_sources(stage, 1300);
 }
 
-/* At the destination there are an entity equal to a copy, another one at a
- * destination key, and one at a key that no source has. */
+/* At the destination there are three entities: one equals a copy, one is
+ * another entity at a destination key, and one is at a key that no source has.
+ */
 static void fill_taken_sources(struct stage *stage)
 {
     add_sources(stage, 5);

@@ -33,12 +33,12 @@
 /* Maximum number of processes of a case with an operator. One of them is killed
  * and one ends with a paused run. */
 #define LIVES_MAX 4
-/* A run that was paused takes up to this many requests more. */
+/* Maximum number of additional requests of a run that was paused. */
 #define PAUSE_REQUESTS 10
-/* Number of requests at which the operator asks, for each kill of a scenario
- * with an operator. */
+/* In a scenario with an operator, each kill is combined with this number of
+ * requests at which the operator asks. */
 #define ASKS 3
-/* A process that takes longer hangs. */
+/* A process that takes longer than this counts as hung. */
 #define LIFE_MAX_S 120
 #define REPORTED_MAX 20
 /* On the command line, after the number of a request: the operator asks at this
@@ -250,9 +250,9 @@ static bool run_crash(struct sweep *sweep, const struct crash *crash)
     return true;
 }
 
-/* Runs a case with an operator. The case has one kill. The number of the
- * request at which it happens counts the requests of all processes of the case;
- * if there are fewer, no process is killed. */
+/* Runs a case with an operator and one kill. The kill happens at a request
+ * whose number counts the requests of all processes of the case. If the case
+ * makes fewer requests, no process is killed. */
 static bool run_asked(struct sweep *sweep, const struct crash *crash)
 {
     struct last_words *words = &sweep->shared->words;
@@ -298,9 +298,9 @@ static bool chosen(const struct sweep *sweep, unsigned long number)
 }
 
 /*
- * Kills the case once more, at each request of its second process. A process
- * that waits for a lease polls its queue a thousand times: only its first
- * requests are used.
+ * Runs the case once for each request of its second process, and kills that
+ * process too, at this request. A process that waits for a lease polls its
+ * queue a thousand times, so only its first requests are used.
  */
 static void sweep_pairs(struct sweep *sweep, struct crash crash,
     unsigned long first, unsigned requests)
@@ -321,8 +321,8 @@ static void sweep_pairs(struct sweep *sweep, struct crash crash,
         }
 }
 
-/* Runs the case with an operator who asks at a request of an undisturbed run;
- * ASKS such requests, drawn by the seed. */
+/* Runs the case ASKS times. In each, an operator asks at one request of an
+ * undisturbed run, which the seed draws. */
 static void sweep_asks(
     struct sweep *sweep, struct crash crash, unsigned long number)
 {
@@ -335,8 +335,8 @@ static void sweep_asks(
     }
 }
 
-/* Runs the case with this kill alone and, if the scenario has pairs, with each
- * second kill. */
+/* Runs the case with this kill alone. If the scenario has pairs, runs it also
+ * with every kill that can follow as the second one. */
 static void sweep_kill(
     struct sweep *sweep, struct crash crash, unsigned long number)
 {
@@ -528,7 +528,7 @@ static char **read_options(struct sweep *sweep, char **words)
 }
 
 /* Draws the seed and, if --share is given, which cases are run, so that each
- * sweep runs others. */
+ * sweep runs different cases. */
 static void draw_share(struct sweep *sweep)
 {
     uint64_t drawn;
