@@ -54,9 +54,9 @@ static void warn(const struct job *job, const struct rule *rule,
         carrier->from->store == carrier->to->store ? "" : " in another store";
 
     problems_warn(problems, rule->mark,
-        "job %s %s entities of %s to %s%s, which job %s does not list: %s. Add "
-        "a rule for %s after this rule, with `optional: true` if the table may "
-        "be missing",
+        "job %s %s entities of %s to %s%s, a table that job %s does not list: "
+        "%s. Add a rule for %s after this rule, with `optional: true` if the "
+        "table may be missing",
         carrier->job->name, is_copy ? "copies" : "moves", carrier->from->table,
         carrier->to->table, where, job->name,
         is_copy ? "copies outlive their parent until another run of the copy "

@@ -476,11 +476,11 @@ static enum run_end fail_marked_otherwise(struct cascade_attempt *c)
     if (end != RUN_CONTINUES)
         return end;
     err_fail(c->err, TW_INVALID,
-        "TablewardRun still names this run, so the parent in %s was not "
-        "created again, but the parent no longer has the tombstone that the "
-        "job defines: nothing more was deleted. To delete the parent, merge "
-        "the tombstone's properties into it, or restore the former tombstone "
-        "in the job, then retry; to keep the parent, leave this run failed",
+        "the parent in %s is still the one that this run marked (TablewardRun "
+        "names this run), but it no longer has the tombstone that the job "
+        "defines: nothing more was deleted. To delete the parent, merge the "
+        "tombstone's properties into it, or restore the former tombstone in "
+        "the job, then retry. To keep the parent, leave this run failed",
         c->cascade->table);
     return RUN_FAILED;
 }

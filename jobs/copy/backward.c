@@ -184,8 +184,8 @@ static enum tw_err judge(struct backward *b, const struct entity *copy,
         work->run->callbacks->failed(work->run,
             &(struct run_failure){work->tables[b->table].table,
                 copy->partition_key, copy->row_key, "delete",
-                "the copy has the ETag of its source: it may be the source "
-                "itself, under another name of its account"});
+                "the copy has the ETag of its source: the copy may be the "
+                "source itself, under another name of its account"});
     return TW_OK;
 }
 

@@ -430,9 +430,9 @@ static void copy_link(const struct job *job, const struct jobs *jobs,
             problems_warn(problems, job->mark,
                 "job %s copies %s to %s%s with `on_conflict: replace`, and job "
                 "%s copies the other way: an entity that the application "
-                "writes there is overwritten with an older copy of this "
-                "entity; run job %s only while the application does not write "
-                "there",
+                "writes to this destination is overwritten with an older copy "
+                "of the same entity. Run job %s only while the application "
+                "does not write to the destination",
                 job->name, rules->from.table, to->table,
                 to->store == rules->from.store ? "" : " in another store",
                 other->name, job->name);

@@ -33,8 +33,8 @@ static const struct setting JOB_KEYS[] = {
         .help = "{keep: [], drop: [], rename: {}, set: {}}; default: all"},
     {"on_conflict", SETTING_CHOICE, SETTING_FIELD(struct job_map, on_conflict),
         .fallback = "fail", .choices = CONFLICTS,
-        .help = "if an entity that is no copy of this job has the keys of a "
-                "copy"},
+        .help = "what to do if an entity that is no copy of this job has the "
+                "keys of a copy"},
     {"follow", SETTING_BOOL, SETTING_FIELD(struct job_map, follow),
         .fallback = "false", .help = "repeat rounds until `finish`"},
 };

@@ -620,8 +620,8 @@ static enum tw_err refuse_newer(const struct run *run, struct slice row_key,
 {
     return err_fail(err, TW_INVALID,
         "the intent row %s/%.*s in table %s was written by a newer version "
-        "(Format %d): it is left unchanged, and nothing is moved; let that "
-        "version finish its move, then run this one again",
+        "of tableward (Format %d): it is left unchanged, and nothing is moved. "
+        "Let the newer version finish its move, then retry with this version",
         INTENTS_PARTITION, SLICE_ARG(row_key), run->ledger_table, (int)format);
 }
 

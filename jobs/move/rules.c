@@ -30,7 +30,8 @@ static const struct setting JOB_KEYS[] = {
         .help = "{keep: [], drop: [], rename: {}, set: {}}; default: all"},
     {"on_conflict", SETTING_CHOICE, SETTING_FIELD(struct job_map, on_conflict),
         .fallback = "fail", .choices = CONFLICTS,
-        .help = "if an entity with the destination keys exists already"},
+        .help =
+            "what to do if an entity with the destination keys exists already"},
     {"failures", SETTING_NODE, SETTING_FIELD(struct job_map, failures),
         .help = "a folder for JSON Lines of failed entities"},
 };
@@ -182,8 +183,8 @@ static const char *describe_overlap(
     copying_explain(&rules->to, &text);
     buf_add_format(&text,
         ") may overlap in table %s, so an entity could be moved onto a source: "
-        "give the copies another literal PartitionKey, another prefix or "
-        "a range other than the one that `from:` selects, or another table",
+        "give the copies a literal PartitionKey, a prefix or a range that "
+        "`from:` does not select, or another table",
         rules->from.table);
     sentence = arena_copy(arena, buf_slice(&text)).at;
     buf_done(&text);

@@ -231,9 +231,10 @@ static void refuse(
     }
     problems_add(check->problems, check->mark,
         "the filter matches no entity at version %" PRId64
-        ", because %s: such entities would get no later version, and `verify` "
-        "would not compare them. Filter by a property that no step changes, or "
-        "let the filter also match the result of the step (... or NAME eq ...)",
+        ", because %s: entities at this version would get no later version, "
+        "and `verify` would not compare them. Filter by a property that no "
+        "step changes, or let the filter also match the result of the step "
+        "(... or NAME eq ...)",
         version, buf_text(&causes));
     buf_done(&causes);
 }

@@ -50,7 +50,8 @@ static const struct setting JOB_KEYS[] = {
     {"on_difference", SETTING_CHOICE,
         SETTING_FIELD(struct job_map, on_difference), .fallback = "fail",
         .choices = DIFFERENCES,
-        .help = "if old and new property were both written since expand"},
+        .help = "what to do if old and new property were both written since "
+                "expand"},
     {"follow", SETTING_BOOL, SETTING_FIELD(struct job_map, follow),
         .fallback = "false", .help = "repeat rounds until `finish`"},
     {"failures", SETTING_NODE, SETTING_FIELD(struct job_map, failures),

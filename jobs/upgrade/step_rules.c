@@ -40,7 +40,7 @@ const struct settings_section upgrade_put_section =
 static const struct setting RENAME_KEYS[] = {
     PROPERTY_KEY,
     {"to", SETTING_TEXT, SETTING_FIELD(struct step_map, to), .required = true,
-        .help = "its new name"},
+        .help = "the new name of the property"},
 };
 
 const struct settings_section upgrade_rename_section =
@@ -355,7 +355,8 @@ static bool load_step(const struct yaml_node *node, struct step_loader *in)
     }
     if (node->count > 1) {
         problems_add(problems, node->keys[1]->mark,
-            "a step has one key: begin the next step with another -");
+            "a step has only one key: begin the next step with a '-' of its "
+            "own");
         return false;
     }
     step->mark = node->keys[0]->mark;

@@ -784,8 +784,8 @@ static enum upgrade_outcome refuse_other(
     (void)snprintf(ret->step, sizeof(ret->step), RECORD_PROPERTY);
     err_fail(work->err, TW_INVALID,
         RECORD_PROPERTY ": a job with `version: {property: %.*s}` has expanded "
-                        "the entity to version %" PRId64 ": let it contract "
-                        "first",
+                        "the entity to version %" PRId64 ": run that job "
+                        "with phase=contract first",
         SLICE_ARG(work->record.in), work->record.version);
     return UPGRADE_FAILED;
 }

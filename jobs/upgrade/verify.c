@@ -171,9 +171,9 @@ static void add_note(struct verify *verify)
     if (verify->skipped == 0 && verify->outside == 0)
         return;
     verify->ret->note = arena_format(&verify->ret->arena,
+        "entities left below the newest version because of `on_error: skip`: "
         "%" PRId64
-        " left below the newest version because of `on_error: skip`; %" PRId64
-        " at versions that `versions:` does not contain",
+        "; entities at versions that `versions:` does not contain: %" PRId64,
         verify->skipped, verify->outside)
                             .at;
 }

@@ -174,11 +174,12 @@ HOSTED_TEST(resumed_in_the_last_phase_it_knows_its_own_name)
     begin_last_phase(h, "\"Gone\":true," OWNED_BY("flat/r1"));
     hosted_fails(h, "flat", "News", "", "Channels News/");
     assert_string_equal(h->err.text,
-        "TablewardRun still names this run, so the parent in Channels was not "
-        "created again, but the parent no longer has the tombstone that the "
-        "job defines: nothing more was deleted. To delete the parent, merge "
-        "the tombstone's properties into it, or restore the former tombstone "
-        "in the job, then retry; to keep the parent, leave this run failed");
+        "the parent in Channels is still the one that this run marked "
+        "(TablewardRun names this run), but it no longer has the tombstone "
+        "that the job defines: nothing more was deleted. To delete the parent, "
+        "merge the tombstone's properties into it, or restore the former "
+        "tombstone in the job, then retry. To keep the parent, leave this run "
+        "failed");
     hosted_replace(h, "Channels", "News", "", MARK("flat/r1"));
     hosted_succeeds(h, "flat", "News", "Channels");
     hosted_put(h, "Channels", "News", "", "\"Gone\":true," OWNED_BY("flat/r2"));

@@ -183,7 +183,7 @@ static void lose_tombstone(
 {
     hosted_put(h, "Channels", "News", "", lost);
     hosted_rows(h, "Things News/kept");
-    hosted_fails(h, job, "News", "TablewardRun still names this run",
+    hosted_fails(h, job, "News", "(TablewardRun names this run)",
         "Channels News/; Things News/kept");
     hosted_replace(h, "Channels", "News", "", back);
 }

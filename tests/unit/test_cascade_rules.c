@@ -578,8 +578,8 @@ TEST(entities_that_outlive_their_parent_are_warned_of)
 {
     static const struct pair PAIRS[] = {
         {BESIDE(ALL_OLD, POSTS),
-            "job archive-posts moves entities of Posts to Old, which job "
-            "purge does not list: they outlive their parent. Add a rule "
+            "job archive-posts moves entities of Posts to Old, a table that "
+            "job purge does not list: they outlive their parent. Add a rule "
             "for Old after this rule"},
         /* The moved entity is a child of a child. Names of tables are compared
          * without case. */
@@ -599,11 +599,11 @@ TEST(entities_that_outlive_their_parent_are_warned_of)
         {BESIDE(COPY("{table: Posts}",
                     "[{table: New}, {table: Posts, row_key: \"x_{RowKey}\"}]"),
              POSTS),
-            "job copies copies entities of Posts to New, which job purge "
-            "does not list: copies outlive their parent until another run of "
-            "the copy job deletes them"},
+            "job copies copies entities of Posts to New, a table that job "
+            "purge does not list: copies outlive their parent until another "
+            "run of the copy job deletes them"},
         {BESIDE(COPY("{table: Posts}", "{store: other, table: Posts}"), POSTS),
-            "to Posts in another store, which"},
+            "to Posts in another store, a table that"},
         {BESIDE(
              COPY("{table: Posts}", "{table: Posts, row_key: \"x_{RowKey}\"}"),
              POSTS),

@@ -99,7 +99,8 @@ LOADING_TEST(replacing_in_both_directions_is_warned_of)
     assert_true(loading_says(l,
         "job back copies New to old with `on_conflict: replace`, and job "
         "fwd copies the other way: an entity that the application writes "
-        "there is overwritten with an older copy of this entity"));
+        "to this destination is overwritten with an older copy of the same "
+        "entity"));
     loading_good(l, WAY("fwd", "Old", "{store: other, table: Old}",
                         ", on_conflict: replace") "back: {kind: copy, from: "
                                                   "{store: other, table: Old}, "

@@ -120,7 +120,7 @@ TEST(a_step_that_is_wrong_is_refused)
         {HEAD "    - {}\n", "a step"}, {HEAD "    - remove: A\n", "a map"},
         {HEAD "    - drop: {property: A}\n", "unknown step 'drop'"},
         {HEAD REMOVE("A") "      rename: {property: B}\n",
-            "a step has one key"},
+            "a step has only one key"},
         {HEAD "    - remove: {}\n", "property"},
         {HEAD REMOVE("\"a b\""), "a b"},
         {HEAD REMOVE("V"), "V holds the version"},
@@ -244,7 +244,8 @@ TEST(a_filter_must_match_what_the_steps_make)
     ALL_REFUSED(
         {FILTERED("Kind eq 'blog'") RENAME("Kind", "Type"),
             "the filter matches no entity at version 2, because the rename in "
-            "line 9 removes Kind: such entities would get no later version"},
+            "line 9 removes Kind: entities at this version would get no later "
+            "version"},
         {FILTERED("Kind ne 'x' and N gt 1") REMOVE("Kind"),
             "because the remove in line 9 removes Kind"},
         {FILTERED("N gt 1") RETYPE("N", "Double, to_property: M"),
