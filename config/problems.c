@@ -32,8 +32,8 @@ void problems_done(struct problems *problems)
 }
 
 /* Add a problem to the list. Its file name is copied, because problems outlive
- * the tree that mark.file belongs to. A sentence that is longer than a struct
- * err is cut. */
+ * the tree that mark.file belongs to. A sentence that does not fit into a
+ * struct err is cut. */
 TW_PRINTF(4, 0)
 static void keep(struct problems *problems, struct mark mark, bool warning,
     const char *format, va_list arguments)
@@ -86,8 +86,8 @@ static int compare_marks(struct mark a, struct mark b)
     return 0;
 }
 
-/* Orders problems by position, and problems at one position by their order in
- * the list, in which they were added. */
+/* Orders problems by position. Problems at the same position keep the order in
+ * which they were added. */
 static int compare(const void *a, const void *b)
 {
     const struct problem *const *left = a, *const *right = b;

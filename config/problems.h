@@ -18,7 +18,8 @@ struct mark {
 
 struct problem {
     struct mark mark;
-    bool warning; /* only `check` prints it; the configuration is valid */
+    bool warning; /* a warning, which only `check` prints; false: an error,
+                     which makes the configuration invalid */
     char *text;
 };
 

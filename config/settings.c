@@ -42,7 +42,8 @@ static bool is_other_than_text(const struct yaml_node *node)
 
 /* ---- sentences ---- */
 
-/* Is node an unquoted {channel}, in YAML a map of one key without a value? */
+/* Is node an unquoted text such as {channel}? YAML reads it as a map with one
+ * key and no value. */
 static bool is_bare_template(const struct yaml_node *node)
 {
     return node->type == YAML_MAP && node->count == 1 &&
@@ -79,8 +80,8 @@ void settings_wrong(struct problems *problems, const struct yaml_node *node,
     buf_done(&found);
 }
 
-/* Add the names as a list: "a, b LAST c", where LAST is the word before the
- * last name. */
+/* Add the names as a list, such as "red, green or blue". last: the separator
+ * before the last name, such as " or ". */
 static void add_names(
     struct buf *to, const char *const *names, size_t count, const char *last)
 {
@@ -127,7 +128,7 @@ struct expansion {
     const struct yaml_node *scalar;
     bool is_template;
     struct buf text;
-    const char **unset; /* variable that is not set; see settings_text() */
+    const char **unset; /* as in settings_text() */
     struct arena *arena;
     struct problems *problems;
 };
@@ -375,8 +376,8 @@ static size_t count_choices(const struct setting *setting)
     return count;
 }
 
-/* Add which values setting accepts, and if example is not NULL, this example of
- * a value. */
+/* Add a description of the values that setting accepts. example: an example of
+ * a value, which is added; NULL: none. */
 static void add_kind_of_value(
     struct buf *to, const struct setting *setting, const char *example)
 {
@@ -532,8 +533,8 @@ static bool read_as_node(const struct setting *setting,
     return true;
 }
 
-/* The readers, by type. A reader returns false if it added a problem and left
- * the field unchanged. */
+/* The readers, by type. If the value is invalid, a reader adds a problem,
+ * leaves the field unchanged and returns false. */
 static bool (*const readers[])(const struct setting *setting,
     const struct yaml_node *node, struct arena *arena, void *field,
     struct problems *problems) = {
@@ -588,8 +589,9 @@ static void report_unknown_keys(const struct yaml_node *map, const char *what,
     mem_free(names);
 }
 
-/* Set the field of an absent key. Its fallback is parsed like text of the file,
- * so that a text has one meaning in both. */
+/* Set the field of a key that the file does not have. setting->fallback is
+ * parsed as a text of the file is, so that defaults are written as in a file.
+ */
 static void use_fallback(
     const struct setting *setting, struct arena *arena, void *field)
 {

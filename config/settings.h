@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Tables of typed keys that describe the maps of the configuration.
- * settings_load() fills a struct from a map and reports, with its position,
- * every unknown key (with the nearest valid one), wrong type and value out of
- * range. The keys themselves are defined by the modules that use them.
+ * settings_load() fills a struct from a map. It reports every unknown key (with
+ * the nearest valid key), every value of a wrong type and every value out of
+ * range, each with its position. The keys themselves are defined by the modules
+ * that use them.
  */
 #ifndef TW_CONFIG_SETTINGS_H
 #define TW_CONFIG_SETTINGS_H
@@ -36,11 +37,12 @@ struct setting {
     bool required;
     const char *fallback; /* default as written in a file; NULL: the field is
                              not changed if the key is absent */
-    int64_t min, max;     /* limits of numbers; both 0: none */
+    int64_t min, max;     /* limits of a number; both 0: no limits */
     const char *const *choices; /* names of the choices, NULL-terminated; for
                                    SETTING_CHOICE only */
     const char *help;           /* description of the key, one line */
-    const char *former; /* previous name, which is refused; NULL: none */
+    const char *former; /* former name of the key, which is refused with a hint;
+                           NULL: none */
 };
 
 #define SETTING_FIELD(type, field) offsetof(type, field)
@@ -61,9 +63,8 @@ struct settings_section {
     }
 
 /* settings_describe: add a text that says which values are valid, such as "a
- * whole number, from 1 to 256; default: 16". For a list, a map or a template,
- * whose values setting->help describes, only the default or "required" is
- * added, if there is one. */
+ * whole number, from 1 to 256; default: 16". For a SETTING_NODE only "required"
+ * or the default is added, because setting->help describes its values. */
 void settings_describe(const struct setting *setting, struct buf *to);
 
 /*
@@ -86,11 +87,11 @@ bool settings_load(const struct yaml_node *map, const char *what,
  * is_template is true, braces from the environment or from a default are
  * doubled, so that they are not read as a template.
  *
- * An unset variable is a problem if `unset` is NULL. If it is not NULL, *unset
- * becomes the name of the first unset variable, and the command that needs the
- * value reports the problem; *unset is unchanged if all variables are set.
- * False: a problem was added (an unset variable; or the node is a list, a map
- * or null; or ${ is not closed).
+ * If `unset` is NULL, an unset variable is a problem. If `unset` is not NULL,
+ * *unset becomes the name of the first unset variable, and the command that
+ * needs the value reports the problem. *unset is unchanged if all variables are
+ * set. False: a problem was added (an unset variable; or the node is a list, a
+ * map or null; or ${ is not closed).
  */
 bool settings_text(const struct yaml_node *scalar, bool is_template,
     struct arena *arena, struct slice *ret, const char **unset,
@@ -107,7 +108,8 @@ void settings_wrong(struct problems *problems, const struct yaml_node *node,
 bool settings_is_null(const struct yaml_node *node);
 
 /* settings_unknown: add "unknown KIND 'word', did you mean 'near'?", or, if no
- * name is near, "unknown KIND 'word': expected a, b or c". */
+ * name is near, "unknown KIND 'word': expected a, b or c" ("none is configured"
+ * if count is 0). */
 void settings_unknown(struct problems *problems, struct mark mark,
     const char *kind, struct slice word, const char *const *names,
     size_t count);

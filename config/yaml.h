@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A YAML file as a tree of nodes with their positions. The only module that
- * calls libyaml. The file must be one document, whose mappings have scalar
- * keys, without tags. Refused: aliases (they let a small file expand to a large
- * one), duplicate keys, texts that are not UTF-8, and files over 1 MiB.
+ * calls libyaml. The file must be one document in UTF-8, at most 1 MiB long.
+ * The keys of its mappings must be scalars, each unique in its mapping. Tags,
+ * anchors and aliases are refused; aliases would let a small file expand to a
+ * large one.
  */
 #ifndef TW_CONFIG_YAML_H
 #define TW_CONFIG_YAML_H

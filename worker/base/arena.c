@@ -10,8 +10,8 @@
 #include "worker/base/crypto.h"
 #include "worker/base/mem.h"
 
-/* The minimum sizes of a block. An allocation that is larger gets a block of
- * exactly its size. */
+/* The minimum sizes of a block. An allocation that is larger than the minimum
+ * gets a block of exactly its size. */
 #define BLOCK_BYTES 4032
 #define SMALL_BLOCK_BYTES 480
 

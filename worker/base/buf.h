@@ -38,9 +38,9 @@ void buf_add_char(struct buf *buf, char c);
 void buf_add_format(struct buf *buf, const char *format, ...) TW_PRINTF(2, 3);
 
 /*
- * buf_keep: make additions all or nothing. `before` was buf->len before them.
- * If the additions did not fit, or left no room for `more` further bytes,
- * buf_keep removes them, clears overflow and returns false. Call only if
+ * buf_keep: make additions all or nothing. `before` was buf->len before the
+ * additions. If the additions did not fit, or left no room for `more` further
+ * bytes, buf_keep removes them, clears overflow and returns false. Call only if
  * overflow was false before the additions.
  */
 bool buf_keep(struct buf *buf, size_t before, size_t more);
@@ -48,8 +48,8 @@ bool buf_keep(struct buf *buf, size_t before, size_t more);
 /* buf_slice: return the content; borrowed until the next change of buf. */
 struct slice buf_slice(const struct buf *buf);
 
-/* buf_text: return the content as a NUL-terminated text, "" if nothing was
- * added; borrowed like that of buf_slice(). */
+/* buf_text: return the content as a NUL-terminated text; "" if nothing was
+ * added. Borrowed until the next change of buf. */
 const char *buf_text(const struct buf *buf);
 
 /* buf_take: move the content out of buf, as a NUL-terminated text. Owned; buf

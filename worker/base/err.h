@@ -17,8 +17,9 @@
 enum tw_err {
     TW_OK = 0,
     TW_NOT_FOUND, /* not done: the object does not exist */
-    TW_CONFLICT,  /* not done: the ETag, an existing entity or the pop receipt
-                     did not match; read again, decide again */
+    TW_CONFLICT,  /* not done: the ETag or the pop receipt did not match, or an
+                     entity with the keys of an insert exists; read, then decide
+                     again */
     TW_UNKNOWN,   /* sent, no response: it may have been done; read, then decide
                    */
     TW_BUSY,      /* not done: throttled or unreachable; a later try may

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * One scanner for flat objects and whole texts. The scanner checks all text
- * that it moves past, so that a slice of scanned text (a string to decode, an
- * element) is valid JSON.
+ * that it moves past. So a slice of scanned text, such as a string that is
+ * decoded later, is known to be valid.
  *
  * The members of a flat object are collected in a list that the caller keeps; a
  * whole text becomes a tree in an arena. Both take at most O(n log n) time for
@@ -135,9 +135,10 @@ static enum tw_err scan_escape(struct scan *scan, struct string *string)
 #define HIGH_BITS EACH(0x80)
 
 /*
- * Set the high bit of each of eight bytes that is a quote, a backslash or a
- * control character. Only the lowest set bit is reliable: higher bits may be
- * wrong, because the subtraction borrows from higher bytes.
+ * Returns a number in which the high bit of a byte is set if the same byte of
+ * `eight` is a quote, a backslash or a control character. Only the lowest set
+ * bit is reliable: higher bits may be wrong, because the subtraction borrows
+ * from higher bytes.
  */
 static uint64_t find_stops(uint64_t eight)
 {
@@ -350,8 +351,8 @@ bool json_has_lone_surrogate(struct slice raw)
     return false;
 }
 
-/* Decode the \u escape at `at`, or two that are a surrogate pair, to *ret_to. A
- * lone surrogate becomes U+FFFD. Returns the end of the escape. */
+/* Decode the \u escape at `at`, or the two escapes of a surrogate pair, to
+ * *ret_to. A lone surrogate becomes U+FFFD. Returns the end of the escape. */
 static const char *decode_unit(const char *at, const char *end, char **ret_to)
 {
     int unit = hex_unit(at + 2, end), low = -1;
@@ -391,9 +392,9 @@ static char decode_short(char c)
 }
 
 /* Copy the bytes before the next backslash, or before `end` if there is no
- * backslash. Up to eight bytes behind *ret_to are
- * overwritten with garbage. Returns the end of the copied input. Call only if
- * the output is not longer than the input so far, so that the garbage fits. */
+ * backslash. Up to eight bytes after the copy are overwritten with garbage;
+ * they are within the output buffer, if the output so far is not longer than
+ * the input. Returns the end of the copied input. */
 static const char *copy_plain(const char *at, const char *end, char **ret_to)
 {
     char *to = *ret_to;
@@ -465,7 +466,7 @@ static enum tw_err scan_name(struct scan *scan, struct json_member *ret)
  * sorted. */
 #define FEW_NAMES 24
 
-/* An array of members, or of structs that begin with a member. */
+/* The names in an array of members, or of structs that begin with a member. */
 struct names {
     const struct json_member *first;
     size_t stride, count;
@@ -533,8 +534,9 @@ static void sort_names(const struct names *names, uint32_t *sorted)
         memcpy(sorted, from, count * sizeof(*sorted));
 }
 
-/* Returns the first member that repeats an earlier name, or NULL. sorted may be
- * NULL if there are few names. */
+/* Returns the first member whose name an earlier member has; NULL: all names
+ * are different. sorted: the result of sort_names(); NULL: the names are few,
+ * and are compared pairwise. */
 static const struct json_member *find_repeated(
     const struct names *names, const uint32_t *sorted)
 {
@@ -575,9 +577,9 @@ struct annotations {
     size_t count;
 };
 
-/* Returns the index at which the last member of the list is to be stored: the
- * index of an earlier annotation with the same name or, if there is none, its
- * present index. */
+/* Returns the index at which the last member of the list is to be stored. If it
+ * repeats an annotation, that is the index of the earlier annotation; else it
+ * is the member's present index. */
 static size_t place_of_last(
     struct annotations *annotations, const struct json_members *members)
 {
@@ -653,7 +655,8 @@ static struct names names_of(const struct json_members *members)
         members->list, sizeof(*members->list), members->count};
 }
 
-/* Sort the names if there are more than FEW_NAMES; else returns NULL. */
+/* Returns the indices of the members, sorted by name. NULL: there are at most
+ * FEW_NAMES members, which are not sorted. */
 static const uint32_t *sort_members(struct json_members *members)
 {
     const struct names names = names_of(members);

@@ -9,8 +9,9 @@
  * duplicate names, nesting beyond the caller's limit, more values than the
  * limits below, trailing bytes, a NUL in a name. These limits bound the memory
  * that any input can take: a value of two bytes, "1,", takes some 250 bytes of
- * memory. Lone
- * surrogates in escapes are decoded as U+FFFD; raw keeps them.
+ * memory.
+ *
+ * Lone surrogates in escapes are decoded as U+FFFD; raw keeps them.
  */
 #ifndef TW_BASE_JSON_H
 #define TW_BASE_JSON_H
@@ -66,8 +67,8 @@ struct json_members {
                                  text */
     size_t count;
     size_t room;       /* members that list has memory for */
-    uint32_t *by_name; /* indices into list, sorted by name; only if there are
-                          many members */
+    uint32_t *by_name; /* indices into list, sorted by name; used only if list
+                          has many members */
     size_t by_name_room;
 };
 void json_members_init(struct json_members *members);
@@ -78,8 +79,8 @@ void json_members_done(struct json_members *members);
  * refused. Names that begin with `annotation` ("odata."; NULL: none) may be
  * repeated: the last value replaces the first, at its position. This applies to
  * the first JSON_MAX_ANNOTATIONS different names; any further name must be
- * unique. *ret_end: bytes used. On failure err has the byte offset, and members
- * is empty.
+ * unique. *ret_end: the offset of the first byte after the object. On failure
+ * err has the byte offset, and members is empty.
  *
  * Members are valid until the next object is read. Their slices point into
  * text; names with escapes are decoded into arena.

@@ -51,8 +51,9 @@ static atomic_int shown_level = LOG_INFO;
 static atomic_int shown_format = LOG_TEXT;
 static atomic_bool to_journal;
 
-/* Is standard error the stream that $JOURNAL_STREAM names, "DEVICE:INODE"? A
- * process whose standard error was redirected inherits the variable, too. */
+/* Is standard error the stream that $JOURNAL_STREAM names, "DEVICE:INODE"? That
+ * the variable is set is not enough, because a process whose standard error was
+ * redirected inherits it too. */
 static bool is_journal(const char *stream)
 {
     struct stat info;

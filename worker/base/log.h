@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Lines for operators, on standard error, one write(2) each. A message begins
- * with the object that it concerns. No line has a key, a signature or a
- * property value. Safe from every thread.
+ * with the object that it concerns. No line has an account key, a signature, a
+ * token or a property value. Safe from every thread.
  *
  *   text  2026-11-21T12:00:00.000Z info run delete-channel/7f3a: succeeded: ...
  *   json  {"time":"...","level":"info","object":"run ...","message":"...",

@@ -29,7 +29,7 @@
 #define MAPPED_BYTES (1024 * 1024)
 #define TRIM_BYTES (2 * 1024 * 1024)
 
-/* The number of allocations up to the one that fails; 0: none fails. */
+/* Counts down to the allocation that fails. 1: the next one; 0: none. */
 static atomic_ulong fail_after;
 
 void mem_exhausted(void)

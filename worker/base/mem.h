@@ -75,8 +75,8 @@ char *mem_format(const char *format, ...)
 
 void mem_free(void *at); /* does nothing if `at` is NULL */
 
-/* mem_free_wiped, mem_resize_wiped: as mem_free() and mem_resize(); the bytes
- * that are given up are overwritten. Without glibc they are not. */
+/* mem_free_wiped, mem_resize_wiped: as mem_free() and mem_resize(), but with
+ * glibc the bytes that are given up are overwritten first. */
 void mem_free_wiped(void *at);
 void *mem_resize_wiped(void *at, size_t bytes) __attribute__((returns_nonnull));
 

@@ -354,8 +354,8 @@ uint64_t platform_random_below(uint64_t limit)
     uint64_t drawn, unfair;
 
     assert(limit > 0);
-    /* 2^64 modulo limit. A random number below it is drawn again, so that the
-     * result is uniform. */
+    /* `unfair` is 2^64 modulo limit. A random number below `unfair` is drawn
+     * again, so that the result is uniform. */
     unfair = (UINT64_MAX % limit + 1) % limit;
     do
         platform_random(&drawn, sizeof(drawn));

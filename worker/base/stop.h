@@ -2,8 +2,8 @@
 /*
  * The request to end the process, by a signal. Work in progress may still
  * finish, and final requests may be sent; but however slow a service is, no
- * request lasts longer than STOP_LAST_MS after the signal. The process has one
- * such state. Any thread may call any function.
+ * request lasts longer than STOP_LAST_MS after the signal. There is one request
+ * for the whole process. Any thread may call any function.
  */
 #ifndef TW_BASE_STOP_H
 #define TW_BASE_STOP_H
@@ -25,10 +25,11 @@
 void stop_ask(void);
 
 /*
- * A callback that is called when the signal comes, for code that blocks.
- * stop_hook_add calls the callback at once if the signal has already come.
- * After stop_hook_remove the callback is neither running nor called again. The
- * callers of both functions must not hold a lock that the callback takes.
+ * A callback that is called when the signal comes. Code that blocks uses it to
+ * stop blocking. stop_hook_add calls the callback at once if the signal has
+ * already come. After stop_hook_remove the callback is neither running nor
+ * called again. The callers of both functions must not hold a lock that the
+ * callback takes.
  */
 struct stop_hook {
     void (*told)(void *context);

@@ -95,8 +95,9 @@ int args_read(const struct job *job, const char *const *words, size_t count,
     return print_usage("%s", err.text);
 }
 
-/* Returns a copy of job that has only the arguments in names. Its kind does not
- * check their values, because the kind expects all arguments. */
+/* Returns a copy of job that has only the arguments in names. `unset` is set,
+ * so that the kind does not check the values: its check expects all arguments.
+ */
 static struct job with_given(const struct job *job, const struct slice *names,
     size_t count, struct arena *arena)
 {

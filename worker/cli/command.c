@@ -256,8 +256,8 @@ static enum option find_option(const char *name, size_t len)
     return (enum option)i;
 }
 
-/* Read a word that begins with a hyphen, and possibly its value from the next
- * word. */
+/* Read an option: a word that begins with a hyphen. If the option has a value
+ * that is not in this word, read the value from the next word. */
 static int read_option(char **argv, int argc, int *at, struct line *line)
 {
     const char *word = argv[*at], *name = word + 2;

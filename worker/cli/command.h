@@ -2,14 +2,18 @@
 /*
  * The command line: one table of commands with their options and help. A new
  * command is one file in this folder and one line in command.c. A new option
- * is a member of enum option. It also needs: its spelling in FORMS (command.c)
- * and, if it has a value, the placeholder there, by which the completions for
- * shells choose what they offer; if only certain values are valid, these in
- * CHOICES (command.c); its help in OPTIONS of each command that takes it; its
- * name in README's table of commands, which tests/readme compares; a check in
- * tests/cli.sh; and a check in tests/manual if shells offer its value. Options
- * may be anywhere on the line, as `--name value` or `--name=value`; `--` ends
- * them. -h and --help print the help of the command on the same line.
+ * needs:
+ *
+ *   - a member of enum option;
+ *   - its spelling in FORMS (command.c), with a placeholder if it has a value.
+ *     The placeholder decides what the completions for shells offer;
+ *   - its values in CHOICES (command.c), if only certain values are valid;
+ *   - its help in OPTIONS of each command that takes it;
+ *   - its name in README's table of commands, which tests/readme compares;
+ *   - a check in tests/cli.sh, and in tests/manual if shells offer its value.
+ *
+ * Options may be anywhere on the line, as `--name value` or `--name=value`;
+ * `--` ends them. -h and --help print the help of the command on the same line.
  */
 #ifndef TW_CLI_COMMAND_H
 #define TW_CLI_COMMAND_H
@@ -102,7 +106,8 @@ struct command {
 /* One parsed command line. All texts are those of argv. */
 struct invocation {
     const struct command *command;
-    /* value of each option; "": the option has none; NULL: not given */
+    /* value of each option; "" if it was given and takes no value; NULL if it
+     * was not given */
     const char *values[OPTION_COUNT];
     const char *const *args; /* arguments after the command's name */
     size_t arg_count;
@@ -127,8 +132,8 @@ const struct command_option *command_common_options(void);
  * NULL, on standard output. */
 void command_help(const struct command *command);
 
-/* command_named: find a command. NULL: unknown; *ret_near is then the name that
- * was probably meant, or NULL. */
+/* command_named: find a command. NULL: the name is unknown. In this case
+ * *ret_near is the name that was probably meant; NULL: no name is near. */
 const struct command *command_named(const char *name, const char **ret_near);
 
 /* command_main: read options, find the command, run it. Returns its exit code.

@@ -28,9 +28,9 @@ static void print_well(const struct load *load)
     buf_done(&line);
 }
 
-/* Adds a problem for each credential for which the worker would refuse the
- * configuration. `systemctl reload` runs `check` first, so `check` must fail
- * then. */
+/* Adds a problem for each credential because of which a worker would refuse the
+ * configuration. `systemctl reload` runs `check` first, and must not reload
+ * such a configuration. */
 static void check_credentials(struct session *session)
 {
     const struct load *load = session->load;
@@ -61,8 +61,8 @@ static bool may_be_one(const struct store *a, const struct store *b)
            strcmp(store_account(a), store_account(b)) != 0;
 }
 
-/* Warns of each store that may be the account of an earlier store under another
- * host name. A store that cannot be opened has been reported. */
+/* Warns of each store that may be the same account as an earlier store, under
+ * another host name. A store that cannot be opened is skipped. */
 static void warn_of_one_account(struct session *session)
 {
     struct load *load = session->load;

@@ -18,8 +18,8 @@
 #include "worker/cli/signals.h"
 #include "worker/transfer/records.h"
 
-/* The maximum length of an output line: a pair of entities (--vectors) of 1
- * MiB, each byte up to six characters in JSON. */
+/* The maximum length of an output line: a pair of entities (--vectors) of 1 MiB
+ * each, of which each byte may take six characters in JSON. */
 #define LINE_MAX_BYTES ((size_t)16 * 1024 * 1024)
 #define VECTORS_MAX 1000000
 

@@ -176,8 +176,8 @@ static int look_at_known(struct session *session, struct store *store,
 }
 
 /* Open the store of queue and ledger. If this created the store's file, print
- * the path: in a shell without the service's $STATE_DIRECTORY, the worker may
- * read another file. */
+ * the path, because the worker may read another file: this shell may not have
+ * the service's $STATE_DIRECTORY. */
 static int open_ledger(struct session *session, struct store **ret)
 {
     const struct load *load = session->load;

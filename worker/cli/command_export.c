@@ -123,8 +123,8 @@ struct export_all {
     const char *folder;
     struct export_options options;    /* options for the export of each table;
                                          only path differs */
-    struct folder_progress *progress; /* progress file; a later call continues
-                                         from it if there is an id */
+    struct folder_progress *progress; /* progress file, from which a later
+                                         export with the same id continues */
     const char *const *names;
     size_t count, exported;
 };
@@ -146,9 +146,10 @@ static bool is_done(struct export_all *all, const char *table, bool *ret_begun)
     return done;
 }
 
-/* Refuse a file of the folder in two cases: `import --all` would take it and a
- * file of this export for files of one table; or the export would replace it,
- * but --force is not given. */
+/* Refuse the export because of a file in the folder, in two cases. The file has
+ * another name than the file that this export writes for the same table, so
+ * that `import --all` would find two files of one table. Or the export would
+ * replace the file, and --force is not given. */
 static int check_file(struct export_all *all, const struct folder_file *file)
 {
     const char *path;

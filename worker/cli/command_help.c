@@ -47,8 +47,8 @@ static void print_key(const struct setting *setting)
     buf_done(&described);
 }
 
-/* Print the key with the name key, or all keys if key is NULL. Returns the
- * number of printed keys. */
+/* Print the key of the section that is named `key`, or all keys if `key` is
+ * NULL. Returns the number of printed keys. */
 static size_t print_section(
     const struct settings_section *section, const char *key)
 {

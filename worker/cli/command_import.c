@@ -42,8 +42,8 @@ static bool is_input(const char *input, const char *path)
            one.st_ino == other.st_ino && one.st_dev == other.st_dev;
 }
 
-/* Is FILE.rejected the default rejects file? Only if input is a regular file
- * and not standard input. */
+/* Does the input have a default rejects file, FILE.rejected? Only a regular
+ * file that is not standard input has one. */
 static bool has_rejects_by_default(const char *input)
 {
     struct stat is;

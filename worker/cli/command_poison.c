@@ -164,10 +164,9 @@ static bool is_body_only_queued(const struct ledger_run *run)
     return run->args.len == 0 && run->queue.len > 0;
 }
 
-/* Are changed definitions accepted? If an operator retries one run, they are,
- * because the command prints a sentence about it. With --all, runs whose
- * definition has changed are retried only if the command has
- * --accept-definition. */
+/* Is a run retried if the definition of its job has changed? A single run is,
+ * and the command prints a sentence about the change. With --all such runs are
+ * retried only if --accept-definition is given. */
 static bool accepts_definitions(const struct poison *poison)
 {
     return !poison->invocation->values[OPTION_ALL] ||
@@ -271,10 +270,10 @@ struct reasoned {
     struct slice reason;
 };
 
-/* Runs of one job that ended in one state for one reason. The line of a group
- * has the id of the oldest run, because `show` can print only the first
- * messages of a poison queue, which are most likely those of the oldest runs.
- */
+/* Runs of one job that ended in the same state for the same reason. The line of
+ * a group has the id of its oldest run, whose message `show` can most likely
+ * print: only the first messages of a poison queue can be peeked, and they
+ * belong to the oldest runs. */
 struct group {
     const struct ledger_run *newest, *oldest;
     size_t count;
@@ -374,7 +373,7 @@ struct crew {
     const struct ledger_run **runs;
     size_t count;
     _Atomic size_t next;
-    _Atomic int exit_code; /* exit code of the last run that failed */
+    _Atomic int exit_code; /* exit code of the action that failed last */
 };
 
 static void act_on_next(void *arg)
@@ -413,7 +412,7 @@ static int act_at_once(
 }
 
 /* Runs to act on, sorted by the ids of their poison copies (PoisonId). done[i]:
- * runs[i] was acted on, or is now. */
+ * runs[i] was acted on, or is being acted on. */
 struct left {
     const struct ledger_run **runs;
     bool *done;

@@ -329,10 +329,10 @@ static int open_stores(
 
 /* ---- a dry run ---- */
 
-/* Open the ledger's store, in which a dry run looks up whether the job is
- * closed or its steps have changed. NULL: the ledger cannot be a reason to
- * refuse the run, or the store cannot be opened. In both cases the dry run is
- * made without the ledger. */
+/* Open the ledger's store. A dry run looks up there whether the job is closed
+ * or its steps have changed. NULL: the dry run is made without the ledger,
+ * because the ledger has no reason to refuse the run, or because its store
+ * cannot be opened. */
 static struct store *open_ledger_to_read(
     struct session *session, const struct request *request)
 {

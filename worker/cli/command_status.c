@@ -269,11 +269,12 @@ static int show_once(struct query *query)
 }
 
 /* Number of lines of the screen that show no run: the headings, and the line
- * below the last run, where the cursor stays. fit_screen() adds the line that
- * counts the runs with --failing. */
+ * below the last run, where the cursor stays. With --failing, fit_screen() adds
+ * 1 for the line that counts the runs. */
 #define OTHER_LINES 2
-/* For a terminal: clear the screen, and from now on cut lines that are longer
- * than the screen is wide; wrap such lines again. */
+/* Control sequences of a terminal. CLEAR_AND_CUT_LINES: clear the screen, and
+ * from now on cut lines that are longer than the screen is wide. WRAP_LINES:
+ * from now on wrap such lines. */
 #define CLEAR_AND_CUT_LINES "\033[H\033[2J\033[?7l"
 #define WRAP_LINES "\033[?7h"
 
@@ -294,7 +295,7 @@ static size_t fit_screen(const struct query *query, size_t limit)
 
 /* Is the screen drawn again after a call that ended with code? Yes if the call
  * succeeded, if --failing found something, and during an outage. No if the
- * store could not be reached the first time: its address or its credentials
+ * first call could not reach the store, because its address or its credentials
  * may be wrong. */
 static bool goes_on(const struct query *query, int code, bool was_shown)
 {

@@ -34,9 +34,10 @@ struct service {
                                 served */
     struct notify *notify;
     struct signals *signals;
-    bool stopped;          /* a stop signal has come; under session.mutex */
-    bool reload_is_wanted; /* SIGHUP has come; show_consumer() reads it; under
-                              session.mutex, except in on_early_signal() */
+    bool stopped; /* a stop signal has come; under session.mutex */
+    /* SIGHUP has come. show_consumer() passes on a SIGHUP that came before the
+     * consumer existed. Under session.mutex, except in on_early_signal(). */
+    bool reload_is_wanted;
 };
 
 /* ---- the stores of a worker: for queues and ledger, and for all jobs ---- */
@@ -74,7 +75,7 @@ static void log_problems(const struct problems *problems)
 }
 
 /* Read a valid configuration and open its stores. NULL: the errors are in
- * problems, or, if there are none, in err. */
+ * problems; if problems has no error, err has the cause. */
 static struct load *read_again(
     const char *path, struct problems *problems, struct err *err)
 {
@@ -99,8 +100,8 @@ static bool same_text(const char *a, const char *b)
 }
 
 /* Warns that `listen` was changed, because the worker keeps its old address.
- * To find out if it can listen on the new address, the worker would have to
- * give up the old one first. */
+ * Before it could find out whether the new address can be listened on, it would
+ * have to give up the old one. */
 static void warn_of_listen(
     const struct service *service, const struct setup *setup)
 {

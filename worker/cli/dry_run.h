@@ -14,17 +14,22 @@ struct store;
 struct dry_run {
     const struct job *job;
     struct run_args args;
-    struct store *ledger; /* the ledger's store; NULL: whether the ledger
-                             refuses the run is not looked up */
+    struct store *ledger; /* the ledger's store; NULL: do not look up whether
+                             the ledger refuses the run */
     bool accept_deletes, reopen;
 };
 
 /*
- * dry_run: print, for each table, the number of entities with the first five
- * keys, and the batches; then billed transactions, estimated cost, and time at
- * the service's published targets; then why the run would be refused, if it
- * would. The job's stores must be open; calls session_request_pool(). Returns
- * an exit code: EXIT_DONE also if the run would be refused.
+ * dry_run: make an estimate, and print:
+ *
+ *   - for each table, the number of entities, batches and pages, and the first
+ *     five keys;
+ *   - billed transactions, estimated cost, and the time at the service's
+ *     published targets;
+ *   - if the run would be refused, the reason.
+ *
+ * The job's stores must be open; calls session_request_pool(). Returns an exit
+ * code: EXIT_DONE also if the run would be refused.
  */
 int dry_run(struct session *session, const struct dry_run *what);
 

@@ -169,8 +169,9 @@ static void add_store(
     load->configs[at] = config;
 }
 
-/* Read all stores. An invalid store keeps its name, with config NULL, so that
- * references to the store are not reported too. */
+/* Read all stores. An invalid store stays in the list with its name and without
+ * a configuration (NULL), so that no reference to it is reported as an unknown
+ * store. */
 static void load_stores(
     struct load *load, const struct yaml_node *node, struct problems *problems)
 {
@@ -419,7 +420,7 @@ void load_free(struct load *load)
 
 /* ---- what a command needs ---- */
 
-/* A call of a function for each store that a job uses, once per store. */
+/* Calls call() once for each store that the job uses. */
 struct each_store {
     struct load *load;
     const struct job *job;
@@ -490,7 +491,7 @@ bool load_is_new(const struct load *load, size_t store)
 }
 
 /* Are a and b two different files with the same identity? Two paths of one file
- * are the same endpoint. */
+ * have the same endpoint. */
 static bool is_copy(const struct store *a, const struct store *b)
 {
     const struct store_capabilities *first = &a->capabilities,
@@ -503,8 +504,8 @@ static bool is_copy(const struct store *a, const struct store *b)
 }
 
 /* Refuses an embedded store if its file and the file of another open store are
- * copies of each other. Locks, intents and the marks of copies name a file by
- * its identity, so a run could change entities of the wrong file. */
+ * copies of each other. Locks, intents and TablewardSource name a file by its
+ * identity, so a run could change entities of the wrong file. */
 static enum tw_err refuse_copy(const struct load *load, size_t store,
     const struct store *opened, struct err *err)
 {

@@ -30,8 +30,8 @@ struct load {
                                       items */
     struct store **open;  /* the array stores.stores; open[i] is NULL if store i
                              is not open */
-    struct store **later; /* later[i]: store i, if stores.open() has opened it,
-                             else NULL; under mutex */
+    struct store **later; /* later[i]: store i, if stores.open() has opened it;
+                             NULL: it has not. Under mutex */
     struct platform_mutex mutex;
     bool *wanted;    /* wanted[i]: an unset variable of store i was already
                         reported */
@@ -47,7 +47,7 @@ struct load {
 /*
  * load_find: find the path of the configuration. It is `named` (the value of
  * --config, or NULL), else $TABLEWARD_CONFIG, else ./tableward.yaml, else
- * /etc/tableward/tableward.yaml. NULL: neither of the last two exists.
+ * /etc/tableward/tableward.yaml. NULL: none of these is given or exists.
  */
 const char *load_find(const char *named);
 
@@ -75,9 +75,9 @@ struct load *load_environment(const char *connection_string);
 /* load_free: also closes the open stores. Does nothing if given NULL. */
 void load_free(struct load *load);
 
-/* load_want_store, load_want_job: add a problem, once, for each environment
- * variable that the store or the job needs and that is not set; for a job, also
- * for its stores. */
+/* load_want_store, load_want_job: add a problem for an environment variable
+ * that the store or the job needs and that is not set. load_want_job also does
+ * this for the stores of the job. A store is reported only once. */
 void load_want_store(
     struct load *load, size_t store, struct problems *problems);
 void load_want_job(
@@ -85,9 +85,9 @@ void load_want_job(
 
 /*
  * load_store: open the store, unless it is open already. may_create false:
- * TW_NOT_FOUND if the file of an embedded store does not exist. TW_INVALID also
- * if its file and the file of another open store are different files with the
- * same identity, because one is a copy of the other. All other outcomes are
+ * TW_NOT_FOUND if the file of an embedded store does not exist. TW_INVALID: one
+ * reason is that the file of the store and the file of another open store have
+ * the same identity, because one is a copy of the other. All other outcomes are
  * those of store_open().
  */
 TW_MUST_USE enum tw_err load_store(

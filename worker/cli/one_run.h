@@ -38,10 +38,11 @@ void one_run_close(struct one_run *one);
 bool one_run_is_open(const struct ledger_run *run);
 
 /*
- * one_run_wait: read the run again until done(run), for some 12 s. EXIT_DONE:
- * *ret is the run (call ledger_run_init() before). EXIT_STOPPED, with a
- * message: the run's owner has not acted yet, or a signal came; the request
- * remains in the ledger. Other exit codes: the ledger could not be read.
+ * one_run_wait: read the run again until done(run) is true, but no longer than
+ * about 12 s. EXIT_DONE: *ret is the run (call ledger_run_init() before).
+ * EXIT_STOPPED, with a message: the run's owner has not acted yet, or a signal
+ * came; the request remains in the ledger. Other exit codes: the ledger could
+ * not be read.
  */
 int one_run_wait(struct one_run *one,
     bool (*done)(const struct ledger_run *run), struct ledger_run *ret);

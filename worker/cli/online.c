@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Rights are tested without changing anything. One entity is read from each
- * table. Update and delete are tried on an entity that cannot exist, because a
- * service that grants the right responds "not found" to them. The right to
- * insert cannot be tested this way.
+ * table. Update and delete are tried on an entity that cannot exist, because
+ * the service responds "not found" if it grants the right. The right to insert
+ * cannot be tested this way.
  */
 #include "worker/cli/online.h"
 
@@ -50,8 +50,8 @@ struct probe {
 struct named {
     size_t store;
     const char *table;
-    bool is_needed; /* a job reads the table or does not create it, so that it
-                       must exist */
+    bool is_needed; /* the table must exist, because a job reads it or does not
+                       create it */
 };
 
 static void note_clock(struct online *online, const struct exchange *exchange)

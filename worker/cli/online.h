@@ -7,8 +7,8 @@
 struct session;
 
 /*
- * online_check: open each store; read each table of a job, the ledger and the
- * queues; print which of them exist, which right is missing, and whether this
+ * online_check: open each store; read the ledger, the queues and each table of
+ * a job; print which of these exist, which rights are missing, and whether this
  * machine's clock is wrong. Exit code 69 if a store cannot be reached or
  * refuses a request.
  */

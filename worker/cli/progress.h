@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The progress of a command: on a terminal one line on standard error that is
- * redrawn (done, rate, elapsed, share), else a log line at intervals. A
- * separate thread gets the state from a callback of the command.
+ * The progress of a command: the entities done, the rate, the time elapsed and
+ * the share. On a terminal this is one line on standard error that is redrawn;
+ * otherwise a log line is written at intervals. A separate thread gets the
+ * state from a callback of the command.
  */
 #ifndef TW_CLI_PROGRESS_H
 #define TW_CLI_PROGRESS_H

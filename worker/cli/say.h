@@ -38,18 +38,19 @@ int print_failed(enum tw_err outcome, const struct err *err);
  * --log-format json as JSON lines. */
 void print_problems(const struct problems *problems);
 
-/* print_exit: return the exit code for an outcome of a store. It is 69 if the
- * store cannot be reached or refuses the request, 75 if the command was
- * stopped (also if no response came because the process must end) or the disk
- * is full, and 1 for all others. */
+/* print_exit: return the exit code for an outcome of a store. 69: the store
+ * cannot be reached, or it refuses the request. 75: the command was stopped
+ * (also if no response came because the process must end), or the disk is full.
+ * 1: any other failure. */
 int print_exit(enum tw_err outcome);
 
 /* log_no_store: print that no store is set for queues and ledger; returns
  * EXIT_CONFIG_78. */
 int log_no_store(void);
 
-/* print_output_end: flush standard output. If that fails, report it and return
- * 75 for a full disk, 1 for other errors; else exit_code. */
+/* print_output_end: flush standard output, and return exit_code. If flushing
+ * fails and exit_code is EXIT_DONE, report the error and return 75 for a full
+ * disk, 1 for any other error. */
 int print_output_end(int exit_code);
 
 /* print_count: add a number with commas: 12,000. */
@@ -63,8 +64,8 @@ void print_number(
 void print_age(struct buf *to, int64_t ticks);
 
 /* print_field: add "name  text" and a line end, the name padded to width;
- * further lines of text are indented below the first. Nothing for an empty
- * text. */
+ * further lines of text are indented below the first. If text is empty, nothing
+ * is added. */
 void print_field(
     struct buf *to, int width, const char *name, struct slice text);
 

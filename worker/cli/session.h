@@ -110,10 +110,10 @@ void session_local_run(struct session *session, const char *name,
  * verify. */
 void session_read_only(struct session *session);
 
-/* session_name_store: add to err which store failed, because the outcome of a
- * kind does not say this. If outcome says that a store could not be reached or
- * refused a request, calls store_explain() for the first open store whose last
- * request failed. */
+/* session_name_store: name the store that failed in err, because the outcome of
+ * a kind does not name it. Only if outcome says that a store could not be
+ * reached or refused a request: calls store_explain() for the first open store
+ * whose last request failed. */
 void session_name_store(
     const struct session *session, enum tw_err outcome, struct err *err);
 

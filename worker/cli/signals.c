@@ -4,11 +4,11 @@
  * SIGUSR1, which all threads block, so that only the wait of this thread
  * receives the signal.
  *
- * After a stop signal a second thread, the guard, ends the process if the
- * first thread has not done so. The first thread may block, because it calls
- * on() and logs: both may block, for instance if no process reads standard
- * error. The guard neither logs nor takes a lock that is held while something
- * is logged.
+ * After a stop signal a second thread, the guard, ends the process if the first
+ * thread has not done so. The first thread calls on() and logs, and both may
+ * block, for instance if standard error is a full pipe that no process reads.
+ * The guard neither logs nor takes a lock that is held while something is
+ * logged.
  */
 #include "worker/cli/signals.h"
 
@@ -26,8 +26,8 @@
 
 #define PATIENCE 3
 /* Time from the stop signal until the guard ends the process. It is a little
- * longer than STOP_END_MS, so that the first thread, unless it blocks, can
- * still log that the process ends. */
+ * longer than STOP_END_MS, so that the first thread, if it does not block, can
+ * log that the process ends. */
 #define GUARD_MS (STOP_END_MS + 150)
 
 struct signals {
@@ -41,7 +41,8 @@ struct signals {
     bool guarded; /* the guard runs; set by thread */
     struct platform_mutex lock;
     struct platform_cond changed;
-    bool ended; /* the guard has nothing to do any more; guarded by lock */
+    bool ended; /* the guard thread must end without ending the process;
+                   protected by lock */
 };
 
 _Noreturn void signals_exit_now(int code)

@@ -2,11 +2,10 @@
 /*
  * Turns signals into calls on a thread of their own, so that the code that
  * handles a signal may take locks. All threads block SIGINT, SIGTERM and
- * SIGHUP, and that thread waits for them. SIGINT and SIGTERM ask the process to
- * end (stop.h), and the process ends within 5 s: work that is still in progress
- * is abandoned with exit code 75, which is always safe. A second signal is
- * passed on like the first; a third SIGINT ends the process at once with exit
- * code 75.
+ * SIGHUP, and that thread waits for them. After SIGINT or SIGTERM the process
+ * ends within 5 s (stop.h). If work is still in progress then, the process ends
+ * with exit code 75, which is always safe. A second signal is passed on like
+ * the first; a third SIGINT ends the process at once with exit code 75.
  */
 #ifndef TW_CLI_SIGNALS_H
 #define TW_CLI_SIGNALS_H

@@ -191,7 +191,7 @@ enum column {
     COLUMN_LEFT,
     COLUMN_LEASE,
     COLUMN_REQUESTED,
-    COLUMN_REASON, /* the error, or if there is none, the note */
+    COLUMN_REASON, /* see add_reason() */
     COLUMN_COUNT,
 };
 
@@ -239,8 +239,8 @@ static void add_progress_cell(const struct ledger_run *run, enum column column,
         print_age(to, now_ticks - run->updated_ticks);
 }
 
-/* Add the error. If there is none, add how many requests were refused, if the
- * run is running and throttled, or else the note. */
+/* Add the error. For a run without an error: if it is running and throttled,
+ * add how many requests were refused, else add the note. */
 static void add_reason(const struct ledger_run *run, struct buf *to)
 {
     bool throttled = run->state == LEDGER_RUNNING && run->throttled > 0;

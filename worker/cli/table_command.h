@@ -33,8 +33,9 @@ struct table_command {
      * not end after a stop signal; NULL: none. Protected by session.mutex. */
     void (*abort)(void *context);
     void *abort_context;
-    bool watched, ended; /* watcher was started; command has ended (under
-                            session.mutex) */
+    /* watched: the watcher was started. ended: the command has ended; under
+     * session.mutex. */
+    bool watched, ended;
     struct platform_thread watcher;
 };
 

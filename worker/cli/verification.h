@@ -11,9 +11,9 @@
 /* verification_count: return the number of all differences. */
 int64_t verification_count(const struct job_verification *verification);
 
-/* verification_add_text: add one line if there is no difference; else a line
- * for each kind of difference, followed by the first differences of that kind.
- */
+/* verification_add_text: add a line with the number of entities compared. If
+ * there are differences, also add a line for each kind of difference, followed
+ * by the first differences of that kind. */
 void verification_add_text(const struct job *job,
     const struct job_verification *verification, struct buf *to);
 

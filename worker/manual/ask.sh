@@ -113,7 +113,7 @@ _tableward_arguments() {
 }
 
 # _tableward_runs COMMAND [WORD]: print the ids of runs to which the command may
-# apply. WORD: its first argument, such as `list` of `poison`.
+# apply. WORD: the first argument of the command, such as `list` of `poison`.
 _tableward_runs() {
     case $1 in
     pause | cancel | finish)

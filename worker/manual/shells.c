@@ -11,7 +11,7 @@
 #include "worker/cli/commands.h"
 #include "worker/manual/manual.h"
 
-/* The syntax of a shell for a table. A table is here a shell function with
+/* The syntax of a shell for a table. Here a table is a shell function with
  * several rows. Each row has a pattern and words. The function prints the words
  * of the row whose pattern matches the argument of the function. */
 struct shell {
@@ -26,8 +26,8 @@ struct shell {
                                apostrophes */
     const char *backslash;  /* printed for a backslash in a text in
                                apostrophes */
-    const char *any;        /* pattern of any text, printed after a text in
-                               apostrophes */
+    const char *any; /* pattern that matches any text; printed after a text in
+                        apostrophes */
 };
 
 static const struct shell SH = {
@@ -161,9 +161,9 @@ static void print_value_table(const struct shell *shell)
 #define POSITIONS 4
 #define WORDS_MAX 8
 
-/* What the arguments of a command may be, read from its usage: the words that
- * are possible at each position. If the last position repeats ("..."), all
- * later arguments are like it. */
+/* The words that are possible at each position of a command's arguments, read
+ * from its usage. If the last position repeats ("..."), all later arguments are
+ * like it. */
 struct arguments {
     struct {
         struct slice words[WORDS_MAX];

@@ -96,7 +96,7 @@ static bool is_of_other_site(const struct http_request *request)
 }
 
 /* Requests of other sites are refused. A page of another site cannot see the
- * responses, but each such request would cost requests to the store. */
+ * responses, but its requests would cause requests to the store. */
 unsigned access_to_read(const struct http_request *request, struct err *err)
 {
     const char *host = http_request_header(request, "Host");

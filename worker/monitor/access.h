@@ -4,9 +4,10 @@
  *
  * A page of another site can make a browser send requests to this server, by a
  * form, or by a script whose site's name was made to resolve to this machine
- * (DNS rebinding). Therefore a request is served only under a name of this
- * server. A request that changes something must also have the token, a JSON
- * body and a header that no form can send, and must not have a foreign Origin.
+ * (DNS rebinding). Therefore a request is served only if its Host is a name of
+ * this server. A request that changes something must also have the token, a
+ * JSON body and a header that no form can send, and must not have a foreign
+ * Origin.
  */
 #ifndef TW_MONITOR_ACCESS_H
 #define TW_MONITOR_ACCESS_H
@@ -26,9 +27,9 @@ struct http_request;
 
 /*
  * access_to_read: return 200 if the request's Host is localhost or an IP
- * address (any other name may be one that an attacker made to resolve to this
- * machine), and no header of a browser says that another site sends the
- * request. Otherwise return the status of the refusal; err says what is wrong.
+ * address (an attacker may have made any other name resolve to this machine),
+ * and no header of a browser says that another site sends the request.
+ * Otherwise return the status of the refusal; err says what is wrong.
  */
 unsigned access_to_read(const struct http_request *request, struct err *err);
 

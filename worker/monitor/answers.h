@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Answers to questions that take longer than a handler of the HTTP server may:
- * readings of the ledger, changes of runs. A handler asks and never waits: the
- * module's one thread finds the answer, and the client sends its request again
- * to get it. Requests with the same question soon after get the same answer. So
- * any number of open pages costs one reading at a time, and no reading, however
- * slow its store, holds up metrics or health.
+ * Answers to questions. Finding an answer (reading the ledger, changing a run)
+ * takes longer than a handler of the HTTP server may take. A handler asks and
+ * never waits: the module's one thread finds the answer, and the client sends
+ * its request again to get it. A request that asks the same question soon
+ * afterwards gets the same answer. So any number of open pages costs one
+ * reading at a time, and no reading, however slow its store, holds up metrics
+ * or health.
  */
 #ifndef TW_MONITOR_ANSWERS_H
 #define TW_MONITOR_ANSWERS_H
@@ -55,11 +56,11 @@ struct answers *answers_new(const struct answers_options *options);
 void answers_free(struct answers *answers);
 
 /*
- * answers_ask: ask for the answer to question. If it is not ready, the module's
- * thread will find it. answers_look: look up the kept question that begins with
- * `beginning`, without making the thread find an answer. If either returns
- * ANSWERS_READY, *ret_status has the status of the answer, and its text was
- * added to body. Neither waits. One thread calls both.
+ * answers_ask: ask for the answer to question. If the answer is not ready, the
+ * module's thread will find it. answers_look: look up the kept question that
+ * begins with `beginning`, without making the thread find an answer. If either
+ * returns ANSWERS_READY, *ret_status has the status of the answer, and its text
+ * was added to body. Neither waits. One thread calls both.
  */
 enum answers_state answers_ask(struct answers *answers, const char *question,
     unsigned *ret_status, struct buf *body);

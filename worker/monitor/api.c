@@ -49,7 +49,7 @@
 
 struct api {
     struct api_options options;
-    struct view *view; /* used only by the thread that runs read_answer() */
+    struct view *view; /* used only by the thread of readings */
     struct history *history;
     struct answers *readings, *changes;
     int64_t refused_ms; /* when a refused change may be logged again; used by

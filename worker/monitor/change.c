@@ -65,9 +65,10 @@ static const char *how_soon(
                : "within 10 s";
 }
 
-/* Add a sentence about a change of the run. done: what the run is now, such as
- * "paused"; will: if its worker was only asked, what the run does when the
- * worker sees the request, such as "stops". */
+/* Add a sentence about a change of the run. If `asked` is true, the run's
+ * worker was only asked to make the change: `will` says what the run does then,
+ * such as "stops". Otherwise the change was made: `done` says what the run is
+ * now, such as "paused". */
 static void add_outcome(struct buf *to, const struct definition *definition,
     struct slice job, struct slice id, bool asked, const char *will,
     const char *done)

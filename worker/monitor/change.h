@@ -19,7 +19,7 @@ const struct change *change_named(struct slice name);
  * change_make: make the change, with the retries of the commands. TW_OK: `done`
  * gets a sentence that says what was done, or what the run's owner was asked to
  * do. TW_NOT_FOUND, TW_CONFLICT: there is no such run, or its state does not
- * allow the change; err says which. Other outcomes are the store's.
+ * allow the change; err says which of the two. Other outcomes are the store's.
  */
 TW_MUST_USE enum tw_err change_make(const struct change *change,
     const struct definition *definition, struct slice job, struct slice id,

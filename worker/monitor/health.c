@@ -13,8 +13,9 @@ bool health_is_alive(const struct consumer_view *view, int64_t now_ms,
 {
     int64_t age_ms = now_ms - view->progress_ms;
 
-    /* The limit applies only while the consumer serves, because requests at the
-     * start, and the end of attempts, have time limits of their own. */
+    /* The limit applies only while the consumer serves, because the requests at
+     * the start, and the attempts that are ended at the stop, have time limits
+     * of their own. */
     if (view->stage == CONSUMER_SERVES && age_ms > limit_ms) {
         buf_add_format(why,
             "the worker has made no progress for %" PRId64

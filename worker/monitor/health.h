@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * /livez and /readyz. A worker is alive while its loop makes progress, as for
- * the service manager's watchdog. A process that is not alive should be killed.
- * A worker is ready while it receives messages. One that is not ready should be
- * left alone, because a restart does not end an outage.
+ * /livez and /readyz. A worker is alive while its loop makes progress; the
+ * service manager's watchdog uses the same rule. A process that is not alive
+ * should be killed. A worker is ready while it receives messages. One that is
+ * not ready should be left alone, because a restart does not end an outage.
  */
 #ifndef TW_MONITOR_HEALTH_H
 #define TW_MONITOR_HEALTH_H
@@ -17,14 +17,15 @@
 #include "worker/run/consumer.h"
 
 /* HEALTH_HEARTBEAT_MS: how often the loop must show progress. HEALTH_LIMIT_MS:
- * the longest time without progress of a live worker that has no watchdog
- * (WatchdogSec of the unit). */
+ * a worker that makes no progress for longer than this is not alive, if the
+ * unit has no watchdog (WatchdogSec). */
 #define HEALTH_HEARTBEAT_MS INT64_C(15000)
 #define HEALTH_LIMIT_MS INT64_C(120000)
 
 struct health {
     struct consumer *consumer; /* borrowed */
-    int64_t limit_ms; /* longest time without progress of a live worker */
+    int64_t limit_ms; /* a worker that makes no progress for longer than this is
+                         not alive */
 };
 
 /*

@@ -19,9 +19,10 @@ struct sample {
 struct history {
     struct platform_mutex lock; /* guards all fields below */
     struct sample ring[HISTORY_SAMPLES];
-    size_t first, count; /* the oldest sample; number of samples */
+    /* first: index of the oldest sample. count: number of samples. */
+    size_t first, count;
     bool begun;
-    struct history_totals before; /* totals when the interval began */
+    struct history_totals before; /* totals when the present interval began */
     int64_t before_ms;
 };
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Everything that a worker serves on `worker.listen`. command_worker.c starts
- * it once the consumer exists, and stops it before the consumer is freed.
+ * the monitor when the consumer exists, and stops it before the consumer is
+ * freed.
  */
 #ifndef TW_MONITOR_MONITOR_H
 #define TW_MONITOR_MONITOR_H

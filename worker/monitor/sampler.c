@@ -23,13 +23,13 @@
 #include "worker/store/store.h"
 
 #define OBJECT "metrics"
-/* Maximum duration of one request. No scrape waits for it, but the samples of
- * the other queues do. */
+/* Maximum duration of one request. No scrape waits for such a request, but the
+ * samples of the other queues do. */
 #define REQUEST_MS 5000
 
-/* Samples of queues that are older than this are not shown. Samples become so
- * old if the thread hangs, for example in the file system of an archive, or if
- * no scrape has come since. */
+/* Samples of queues that are older than this are not shown. Samples reach this
+ * age if the thread hangs, for example in the file system of an archive, or if
+ * metrics were not scraped for so long. */
 #define OLD_MS INT64_C(900000)
 
 struct sampler {

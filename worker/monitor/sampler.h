@@ -4,8 +4,8 @@
  * lengths of queues, and free space of archives. A thread of its own takes
  * them, at most once in SAMPLER_EVERY_MS and only after sampler_look() was
  * called. So a store or a disk that does not respond holds up no scrape, and a
- * worker that is not scraped sends no requests. The first sampler_look() starts
- * the thread.
+ * worker that is not scraped sends no requests for metrics. The first
+ * sampler_look() starts the thread.
  */
 #ifndef TW_MONITOR_SAMPLER_H
 #define TW_MONITOR_SAMPLER_H
@@ -26,7 +26,7 @@ struct sample_queue {
     int64_t messages;  /* number of messages, hidden ones included */
     int64_t oldest_ms; /* age of the first visible message when sampler_look()
                           is called; 0: no message is visible */
-    int64_t poisoned;  /* number of messages in its poison queue */
+    int64_t poisoned;  /* number of messages in the queue's poison queue */
 };
 
 struct sample_archive {

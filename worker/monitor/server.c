@@ -4,9 +4,9 @@
  *
  * One thread does everything: it waits for the library's epoll descriptor or
  * for the event that stops it, lets the library do what is due, and then closes
- * the connections that take too long. The library's own timeout only ends a
- * connection that sends nothing; a client that sends one byte every few seconds
- * would keep its connection for hours.
+ * the connections that take too long. The library's own timeout ends only
+ * connections on which nothing is sent; a client that sends one byte every few
+ * seconds would keep its connection for hours.
  *
  * All memory is bounded: CONNECTIONS_MAX connections, each with a fixed pool
  * for its request's head and one body of at most BODY_MAX bytes. Further
@@ -41,9 +41,10 @@
 /* A connection on which nothing is sent or received is closed after this time.
  */
 #define IDLE_S 10u
-/* A request must be read, and its response sent, within REQUEST_MAX_MS; within
- * CROWDED_MAX_MS while CROWDED connections or more are open, so that clients
- * that only hold connections do not keep a health probe waiting. */
+/* A connection is closed if a request is not read and answered within
+ * REQUEST_MAX_MS. While CROWDED connections or more are open, the limit is
+ * CROWDED_MAX_MS, so that clients that only hold connections do not keep a
+ * health probe waiting. */
 #define REQUEST_MAX_MS 20000
 #define CROWDED_MAX_MS 1000
 #define CROWDED (CONNECTIONS_MAX * 3 / 4)
@@ -389,8 +390,9 @@ static size_t count_connections(const struct http_server *server)
     return count;
 }
 
-/* Shuts down the connections that take too long. The library then reads the end
- * of their input and closes them. True: there are open connections. */
+/* Shuts down the connections that take too long. The library then reads an end
+ * of input from each of them, and closes it. True: there are open connections.
+ */
 static bool close_late(struct http_server *server)
 {
     size_t count = count_connections(server);

@@ -52,12 +52,14 @@ struct http_server;
 
 /* http_server_start: listen on address, such as "127.0.0.1:9464" or
  * "[::1]:9464" (port 0: any free port), and serve the `count` routes. The
- * routes are copied, their contexts borrowed until http_server_stop().
+ * routes are copied; their contexts are borrowed until http_server_stop().
  * TW_REFUSED: the address cannot be listened on now. TW_INVALID: the address is
- * wrong. Every response has Cache-Control: no-store, X-Content-Type-Options:
- * nosniff, a Content-Security-Policy that allows nothing but the page itself,
- * and Referrer-Policy: no-referrer. http_server_port: return the port on which
- * the server listens. */
+ * wrong.
+ *
+ * Every response has headers for security: nothing is cached, no type is
+ * guessed, the page can load only its own files, and no Referer is sent.
+ *
+ * http_server_port: return the port on which the server listens. */
 enum tw_err http_server_start(const char *address,
     const struct http_route *routes, size_t count, struct http_server **ret,
     struct err *err);

@@ -423,8 +423,8 @@ static enum tw_err collect_rows(
     return TW_OK;
 }
 
-/* Read runs until the page is full. Runs in other states are left out; for each
- * run that is missing then, one more run is read. */
+/* Read runs until the page is full. A run in another state than those of the
+ * page is left out, and one more run is read for it. */
 static enum tw_err fill_page(struct reading *reading,
     const struct paging *paging, struct runs *runs, size_t *ret_read,
     struct err *err)

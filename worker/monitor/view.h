@@ -30,8 +30,8 @@ struct view;
 struct view *view_new(void);
 void view_free(struct view *view); /* does nothing if given NULL */
 
-/* view_stop: end the reading under way soon, and all later ones at once. Any
- * thread. */
+/* view_stop: make the reading under way end soon, and every later reading fail
+ * at once. Any thread. */
 void view_stop(struct view *view);
 
 /*
@@ -73,8 +73,8 @@ TW_MUST_USE enum tw_err view_runs(struct view *view,
 
 /* view_run: add one object: the run, with whole texts. A failed or poisoned run
  * also has PoisonQueue, and Message: the body of its message in that queue. If
- * the body cannot be read (only the first 32 messages of a queue can), it has
- * MessageError instead: the reason. */
+ * the body cannot be read (only the first 32 messages of a queue can be), the
+ * run has MessageError instead, with the reason. */
 TW_MUST_USE enum tw_err view_run(struct view *view,
     const struct definition *definition, struct slice job, struct slice id,
     struct buf *to, struct err *err);

@@ -237,9 +237,8 @@ static enum tw_err check_names(const struct name_index *names, struct err *err)
     return TW_OK;
 }
 
-/* Find the type column of each property, whose name is that of the property
- * with @type after it. If a property has two type columns, the first is
- * used. */
+/* Find the type column of each property PROPERTY: the column PROPERTY@type. If
+ * a property has two type columns, the first is used. */
 static void assign_types(
     const struct name_index *names, struct csv_column *columns)
 {
@@ -452,8 +451,8 @@ static bool has_lone_surrogate(struct slice json)
     return false;
 }
 
-/* Returns the text of the cell: of a String the text, of other types the JSON
- * of the value without its quotes. */
+/* Returns the text of the property's cell. For a String this is its text; for
+ * any other type it is the JSON of the value, without quotes. */
 static struct slice text_of(
     const struct property *property, struct arena *arena)
 {

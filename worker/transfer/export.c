@@ -99,9 +99,9 @@ static enum tw_err read_last(struct export *export, struct err *err)
     return TW_OK;
 }
 
-/* Sets the file that export_abort() removes, which is the partial file. If the
- * export has an id, the partial file stays, so that the export can be
- * continued. */
+/* Sets the file that export_abort() removes. This is the partial file, but no
+ * file if the export has an id, because the export can then be continued from
+ * the partial file. */
 static void set_temporary(struct export *export)
 {
     const char *part = export->options.id ? NULL : export->file.part;
@@ -229,8 +229,9 @@ static bool is_system_property(struct slice name)
            slice_is(name, "Timestamp");
 }
 
-/* Find the columns. With --select they are the selected properties, even those
- * that no entity has. Without --select a scan collects the names. */
+/* Find the columns. With --select, the selected properties are the columns,
+ * even those that no entity has. Without --select, a scan collects the names of
+ * all properties. */
 static enum tw_err find_columns(struct export *export, struct err *err)
 {
     const struct export_options *options = &export->options;

@@ -26,7 +26,7 @@ struct export_options {
     struct slice filter;        /* OData filter; empty: all entities */
     const struct slice *select; /* NULL: all properties */
     size_t select_count;
-    const char *id; /* continue an export under this id; NULL: none */
+    const char *id; /* id under which the export can be continued; NULL: none */
     bool force;     /* an existing file is replaced */
     /* completes and context are those of struct export_file_options. */
     enum tw_err (*completes)(void *context, const char *part, struct err *err);
@@ -36,21 +36,27 @@ struct export_options {
 struct export;
 
 /* export_new: make an export; export_run() begins it. The caller owns the
- * result. export_free: if the export is not complete, removes its partial file
- * or, if the export has an id, reports the path of that file. Does nothing if
- * given NULL. */
+ * result. export_free: if the export is not complete and has no id, removes its
+ * partial file. If it is not complete and has an id, reports the path of the
+ * partial file, which stays. Does nothing if given NULL. */
 struct export *export_new(
     const struct transfer *transfer, const struct export_options *options);
 void export_free(struct export *export);
 
 /*
- * export_run: export the table. Call once. TW_OK: the file is complete.
- * TW_NOT_FOUND: there is no such table, or it was deleted during the export. In
- * that case no partial file stays, because a later table of this name is
- * another one. TW_CONFLICT: as for export_file_open(). TW_INVALID: the file
- * cannot be written, or an entity cannot be written in this format. TW_STOPPED:
- * a stop signal has come, or another process writes the file. TW_FULL: the disk
- * is full. All other codes are outcomes of the store.
+ * export_run: export the table. Call once.
+ *
+ *   TW_OK         the file is complete
+ *   TW_NOT_FOUND  there is no such table, or it was deleted during the export.
+ *                 The partial file is removed even if the export has an id,
+ *                 because a later table of this name would be another one
+ *   TW_CONFLICT   as for export_file_open()
+ *   TW_INVALID    the file cannot be written, or an entity cannot be written
+ *                 in this format
+ *   TW_STOPPED    a stop signal has come, or another process writes the file
+ *   TW_FULL       the disk is full
+ *
+ * All other codes are outcomes of the store.
  */
 TW_MUST_USE enum tw_err export_run(struct export *export, struct err *err);
 

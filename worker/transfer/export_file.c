@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Writes a partial file beside its target, and continues that of an earlier
- * process. */
+/* Writes a partial file beside its target, or continues the partial file of an
+ * earlier process. */
 #include "worker/transfer/export_file.h"
 
 #include <dirent.h>
@@ -34,8 +34,8 @@ static enum tw_err fail_write(
         strerror(cause));
 }
 
-/* Is path a pipe or a device? Then it is written directly, because a rename
- * would replace it by a regular file. */
+/* Is path a pipe or a device? A pipe or a device is written directly, because a
+ * rename would replace it by a regular file. */
 static bool is_special(const char *path)
 {
     struct stat is;

@@ -59,10 +59,15 @@ struct export_file_options {
 
 /*
  * export_file_open: create the partial file, or open that of an interrupted
- * export with the same id. TW_CONFLICT: the file exists and force is false; or
- * the id belongs to another export; or an id is given for standard output or a
- * special file. TW_STOPPED: another process writes the partial file. TW_FULL:
- * the disk is full. TW_INVALID: the file cannot be written for another reason.
+ * export with the same id.
+ *
+ *   TW_CONFLICT   the file exists and force is false; or the id belongs to
+ *                 another export; or an id is given for standard output or a
+ *                 special file
+ *   TW_STOPPED    another process writes the partial file
+ *   TW_FULL       the disk is full
+ *   TW_INVALID    the file cannot be written for another reason
+ *
  * Call export_file_close() in any case.
  */
 TW_MUST_USE enum tw_err export_file_open(struct export_file *file,

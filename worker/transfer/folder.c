@@ -204,7 +204,8 @@ enum tw_err folder_create(const char *path, struct err *err)
 
 struct begun {
     const char *table;
-    bool complete; /* the partial file was complete, with this size and time: */
+    bool complete; /* the partial file was complete */
+    /* If complete: size of the partial file, and time of its last change. */
     int64_t size, changed_ns;
 };
 
@@ -483,8 +484,8 @@ void folder_progress_drop_deleted(const struct folder_progress *progress,
 }
 
 /* Removes the progress file of an interrupted export without an id. Call after
- * a complete export with an id, which has written the files of all tables of
- * the store, also those that the interrupted export has not written. If the
+ * a complete export with an id: it has written the files of all tables of the
+ * store, and so also those that the interrupted export did not write. If the
  * export without an id is still in progress, its progress file is locked, and
  * stays. */
 static void remove_without_id(const struct folder_progress *progress)

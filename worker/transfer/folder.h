@@ -50,9 +50,10 @@ struct folder {
 };
 
 /*
- * folder_read: find the files of tables. other (may be NULL) is called for each
- * entry that is not the file of a table, nor kept by an export or an import.
- * TW_INVALID: the folder cannot be read. Call folder_done() in any case.
+ * folder_read: find the files of tables. Calls other() (may be NULL) for every
+ * entry of the folder that is not the file of a table, except for files that an
+ * export or an import keeps there. TW_INVALID: the folder cannot be read. Call
+ * folder_done() in any case.
  */
 TW_MUST_USE enum tw_err folder_read(struct folder *folder, const char *path,
     void (*other)(void *context, const char *path), void *context,
@@ -75,32 +76,38 @@ struct store;
 /*
  * folder_progress_open: create the progress file, or open and lock that of an
  * interrupted export. id is valid for text_is_run_id(), or NULL: none.
- * TW_CONFLICT: the id belongs to an export of another store, or of another
- * account that the configuration calls by the same name. TW_STOPPED: another
- * process exports with this id, or the same store without an id. TW_INVALID,
- * TW_FULL: the file cannot be written. The caller owns *ret.
+ *
+ *   TW_CONFLICT   the id belongs to an export of another store, or of another
+ *                 account that the configuration calls by the same name
+ *   TW_STOPPED    another process exports with this id or, if id is NULL,
+ *                 exports the same store without an id
+ *   TW_INVALID    the file cannot be written
+ *   TW_FULL       the disk is full
+ *
+ * The caller owns *ret.
  */
 TW_MUST_USE enum tw_err folder_progress_open(const char *folder, const char *id,
     const struct store *store, struct folder_progress **ret, struct err *err);
 
-/* folder_progress_begun: has this export begun to write the table's file at
- * path? *ret_done: has it completed the file that is there now? */
+/* folder_progress_begun: did this export begin to write the table's file at
+ * path? *ret_done: did it also complete the file that is at path now? */
 bool folder_progress_begun(const struct folder_progress *progress,
     const char *table, const char *path, bool *ret_done);
 
 /* folder_progress_begin: call before the table's file is begun.
- * folder_progress_complete: call when its partial file is complete, before that
- * is renamed; part: its path. Both return TW_INVALID or TW_FULL if the progress
- * file cannot be written. */
+ * folder_progress_complete: call when the table's partial file is complete,
+ * before the partial file is renamed. part: the path of the partial file. Both
+ * return TW_INVALID or TW_FULL if the progress file cannot be written. */
 TW_MUST_USE enum tw_err folder_progress_begin(
     struct folder_progress *progress, const char *table, struct err *err);
 TW_MUST_USE enum tw_err folder_progress_complete(
     struct folder_progress *progress, const char *table, const char *part,
     struct err *err);
 
-/* folder_progress_drop_deleted: remove the partial files that this export has
- * left of tables that are not among the names, because these tables were
- * deleted since. Calls dropped() for each partial file before it is removed. */
+/* folder_progress_drop_deleted: remove the partial files of tables that are not
+ * among names. Before this export was interrupted, it had begun these files;
+ * the tables were deleted since. Calls dropped() for each partial file before
+ * it is removed. */
 void folder_progress_drop_deleted(const struct folder_progress *progress,
     const char *const *names, size_t count,
     void (*dropped)(const char *table, const char *part));

@@ -39,7 +39,8 @@
 
 /* The interval of ledger updates of an import with an id. */
 #define SAVE_MS 1000
-/* The longest time that a record waits for others of its PartitionKey. */
+/* The longest time for which a record is held back, to be sent in one batch
+ * with others of its PartitionKey. */
 #define SUBMIT_MS 1000
 
 #define ARGS_MAX 65536
@@ -132,10 +133,10 @@ static enum tw_err open_ledger(struct import *import, struct err *err)
 }
 
 /* Refuse to repeat an import that has succeeded with other content, because the
- * exit code would say that the content of the file is stored. The path shows
- * nothing of the content: the file may have been replaced, and every standard
- * input is "-". So the file is read, and compared by number and digest of its
- * lines. */
+ * exit code would say that the content of the file is stored. The path does not
+ * identify the content: the file may have been replaced, and the path of every
+ * standard input is "-". So the file is read, and compared by number and digest
+ * of its lines. */
 static enum tw_err check_repeated(struct import *import, struct err *err)
 {
     const struct import_position *position = &import->confirmed.position;
@@ -156,7 +157,8 @@ static enum tw_err check_repeated(struct import *import, struct err *err)
 }
 
 /* Refuse an id under which entities were skipped, unless --on-conflict is skip
- * again: the lines of these entities are not read again. */
+ * again. Otherwise these entities would stay different from the file, because
+ * their lines are not read again. */
 static enum tw_err check_skipped(const struct import *import, struct err *err)
 {
     int64_t skipped = import->ledger.before.skipped;
@@ -176,7 +178,8 @@ static enum tw_err check_skipped(const struct import *import, struct err *err)
 
 /* What the table holds before this process writes to it. */
 enum table_content {
-    CONTENT_UNKNOWN, /* the table may not be read, or it has entities */
+    CONTENT_UNKNOWN, /* the table has entities, or this process has no right to
+                        read it */
     CONTENT_MISSING, /* there is no such table */
     CONTENT_EMPTY,   /* the table has no entity */
 };
@@ -230,9 +233,9 @@ static enum tw_err check_content(
         empty ? "is empty" : "does not exist any more");
 }
 
-/* Create the table, after the check. In the other order, a process that is
- * killed in between would have created the table, and the next process could
- * not find out that the table was missing. */
+/* Create the table, after the check. If the table were created before the check
+ * and the process were killed in between, the next process could not find out
+ * that the table was missing. */
 static enum tw_err ensure_table(struct import *import, struct err *err)
 {
     enum table_content content;
@@ -305,8 +308,8 @@ static bool is_edited(struct import *import)
 }
 
 /* Continue the rejects file. The ledger is updated before the file is
- * truncated. In the other order, a process killed in between would leave a
- * truncated file, which the next process would report as edited. */
+ * truncated. If the file were truncated first and the process were killed in
+ * between, the next process would report the truncated file as edited. */
 static enum tw_err continue_rejects(
     struct import *import, int64_t path, struct err *err)
 {
@@ -354,8 +357,8 @@ static void keep_rejected(struct import *import, struct slice raw)
         rejects_add(import->rejects, raw);
 }
 
-/* Count a rejected record and report why. The error that ends the import is not
- * reported here: import_run() returns it. */
+/* Count a rejected record and report why. An error that ends the import is not
+ * reported here, because import_run() returns it. */
 static void reject(struct import *import, uint64_t number, const char *why)
 {
     struct err err;
@@ -651,8 +654,8 @@ static enum ledger_state state_after(enum tw_err outcome)
     return LEDGER_WAITING;
 }
 
-/* Store the final state in the ledger. Returns `outcome`, the outcome of the
- * import so far, or, if that is TW_OK, the outcome of this write. */
+/* Store the final state in the ledger. outcome: the outcome of the import so
+ * far. Returns outcome or, if it is TW_OK, the outcome of this write. */
 static enum tw_err close_ledger(
     struct import *import, enum tw_err outcome, struct err *err)
 {

@@ -33,31 +33,39 @@ struct import_options {
 };
 
 struct import_result {
-    int64_t written, skipped; /* numbers of entities, by this process */
-    int64_t rejected;         /* number of lines that all processes with the id
-                                 have rejected */
-    bool repeated;            /* the id succeeded before with the same content,
-                                 so nothing was done */
+    /* Numbers of entities that this process wrote and skipped. */
+    int64_t written, skipped;
+    int64_t rejected; /* number of lines that all processes with the id
+                         have rejected */
+    bool repeated;    /* the id succeeded before with the same content,
+                         so nothing was done */
 };
 
 struct import;
 
-/* import_new: make an import, which import_run() begins. Keeps a copy of
- * *transfer, in which only `client` changes later: it becomes the client that
- * restart() returns. The caller owns the import. */
+/* import_new: make an import, which import_run() begins. Copies *transfer.
+ * Later only `client` of the copy changes: to the client that restart()
+ * returns. The caller owns the import. */
 struct import *import_new(
     const struct transfer *transfer, const struct import_options *options);
 void import_free(struct import *import); /* does nothing if given NULL */
 
 /*
- * import_run: import the file. Call once. TW_OK: each record is stored, skipped
- * or rejected.
- * TW_INVALID: a record is invalid (without skip_errors; err is about the first
- * one), or a file cannot be used. TW_CONFLICT: the id belongs to another
- * import, or has succeeded with other content of the file, or the table was
- * deleted or emptied since the id stored lines in it. TW_STOPPED: a stop signal
- * has come, or another process uses the id or the rejects file. TW_FULL: the
- * disk is full. All other codes are outcomes of the store.
+ * import_run: import the file. Call once.
+ *
+ *   TW_OK         each record is stored, skipped or rejected
+ *   TW_INVALID    a record is invalid and skip_errors is false (err is about
+ *                 the first such record), or a file cannot be used
+ *   TW_CONFLICT   the id belongs to another import; or the import with this id
+ *                 has succeeded with other content; or it has skipped
+ *                 entities, and on_conflict is another one now; or the table
+ *                 was deleted or emptied since lines were stored in it under
+ *                 this id
+ *   TW_STOPPED    a stop signal has come, or another process uses the id or
+ *                 the rejects file
+ *   TW_FULL       the disk is full
+ *
+ * All other codes are outcomes of the store.
  */
 TW_MUST_USE enum tw_err import_run(struct import *import, struct err *err);
 

@@ -42,9 +42,9 @@ static enum tw_err get(void *context, struct exchange *exchange)
 }
 
 /* A write of ledger->run. `owner` and `operation` are those of the last write
- * that this process knows. If the stored entity has different values, it was
- * written since by a request that this process does not know (a late request
- * of a process that has ended), and it has a later position. */
+ * that this process knows. If the stored entity has other values, it was
+ * written later, by a request that this process does not know (such as a late
+ * request of a process that has ended). Its position is then later, too. */
 struct writing {
     struct import_ledger *ledger;
     struct slice owner, operation;

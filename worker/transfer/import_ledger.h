@@ -37,7 +37,8 @@ struct import_position {
     int64_t rejects_path;   /* hash of the rejects file's path; 0: unknown */
     int64_t rejects_size;   /* size of the rejects file when the position was
                                stored */
-    int64_t rejects_digest; /* rejects_digest() of rejects file; 0: unknown */
+    int64_t rejects_digest; /* digest of the rejects file (rejects_digest()); 0:
+                               unknown */
 };
 
 struct import_counts {
@@ -59,8 +60,8 @@ struct import_ledger {
 /*
  * import_ledger_open: take over the entity of id, or insert a new one. args:
  * table and file as JSON. *ret: the stored position. *ret_done: the import with
- * this id has succeeded before, with a content of which *ret has the number of
- * lines and the digest. TW_CONFLICT: the id belongs to other args.
+ * this id has succeeded before; *ret has the number of lines and the digest of
+ * the content that it stored. TW_CONFLICT: the id belongs to other args.
  * TW_STOPPED: another process just took over the id. TW_INVALID: the import was
  * cancelled. Call import_ledger_done() in any case.
  */

@@ -27,8 +27,8 @@ void lines_close(struct lines *lines); /* does nothing if given NULL */
 
 /*
  * lines_next: read the next line. *ret: the line without its newline, borrowed
- * until the next call; not set if *ret_end, which is true at the end of the
- * file. TW_TOO_LARGE: the line is longer than LINES_MAX_BYTES; call
+ * until the next call. *ret_end: true at the end of the file, where *ret is not
+ * set. TW_TOO_LARGE: the line is longer than LINES_MAX_BYTES; call
  * lines_skip_long() next. TW_INVALID: the file cannot be read, or begins with
  * the byte order mark of UTF-16. TW_STOPPED: *stopped was set during a wait.
  */

@@ -119,8 +119,8 @@ static size_t held_bytes(const struct records *records)
     return records->held.len - records->from;
 }
 
-/* Remove the returned lines from `held` when they are the greater part of it.
- */
+/* Remove the returned lines from `held` if they are more than half of its
+ * bytes. */
 static void drop_done(struct records *records)
 {
     struct buf *held = &records->held;

@@ -3,8 +3,8 @@
  * The entities of a file in one of the two formats that import reads: JSON
  * Lines, or CSV, whose records may take several lines. An invalid record is
  * returned with its line number and the reason, and reading continues after it.
- * If the quote of a CSV record is never closed, only its first line counts as
- * invalid.
+ * If a quote of a CSV record is never closed, only the first line of the record
+ * counts as invalid.
  */
 #ifndef TW_TRANSFER_RECORDS_H
 #define TW_TRANSFER_RECORDS_H
@@ -57,16 +57,17 @@ TW_MUST_USE enum tw_err records_skip(
     struct records *records, uint64_t line, struct err *err);
 
 struct record {
-    uint64_t first, last; /* first and last line of the record, from 1 */
-    struct slice raw;     /* text of the record in the file, without the last
-                             newline; borrowed until the next call */
-    bool too_long;        /* the record is over the maximum, raw is empty; see
-                             records_keep_long() */
-    bool blank;           /* the record has only white space */
-    bool invalid;         /* no store accepts the record; see why */
+    uint64_t first,
+        last;         /* numbers of the record's first and last line, from 1 */
+    struct slice raw; /* text of the record in the file, without the last
+                         newline; borrowed until the next call */
+    bool too_long; /* the record is longer than the maximum, and raw is empty;
+                      see records_keep_long() */
+    bool blank;    /* the record has only white space */
+    bool invalid;  /* no store accepts the record; `why` has the reason */
     struct err why;
-    struct entity entity; /* set if not too_long, blank or invalid; points into
-                             raw, lives in the arena */
+    struct entity entity; /* set if too_long, blank and invalid are all false;
+                             points into raw, lives in the arena */
 };
 
 /*
@@ -77,8 +78,8 @@ struct record {
 TW_MUST_USE enum tw_err records_next(struct records *records,
     struct arena *arena, struct record *ret, bool *ret_end, struct err *err);
 
-/* records_digest: return a digest of all lines up to the last one that
- * records_next() returned or records_skip() skipped; above 0. */
+/* records_digest: return a digest, above 0, of all lines that records_next()
+ * has returned or records_skip() has skipped. */
 int64_t records_digest(const struct records *records);
 
 /* records_share: see lines_share(). */

@@ -37,10 +37,14 @@ TW_MUST_USE enum tw_err rejects_open(
 bool rejects_is_edited(struct rejects *rejects, int64_t bytes, int64_t digest);
 
 /*
- * rejects_begin: prepare the file; call before anything is added. bytes: the
- * size that an earlier process recorded in the ledger, to which the file is
- * truncated. bytes 0: the file is emptied, and header (which may be empty) is
- * written. bytes REJECTS_NEW: the file must be empty, and header is written.
+ * rejects_begin: prepare the file; call before anything is added. bytes is one
+ * of:
+ *
+ *   - the size that an earlier process recorded in the ledger: the file is
+ *     truncated to it;
+ *   - 0: the file is emptied, and header (which may be empty) is written;
+ *   - REJECTS_NEW: the file must be empty, and header is written.
+ *
  * header is borrowed. TW_FULL: the disk is full. TW_INVALID: the file cannot be
  * written for another reason, or is not empty although bytes is REJECTS_NEW.
  */
@@ -63,7 +67,7 @@ TW_MUST_USE enum tw_err rejects_sync(
  * must be on disk. 0: the file is shorter, or not a regular file. */
 int64_t rejects_digest(struct rejects *rejects, int64_t bytes);
 
-/* rejects_close: also removes the file if no line was rejected, unless the file
+/* rejects_close: closes the file. Removes it if no line was rejected, unless it
  * existed before the import. Does nothing if given NULL. */
 void rejects_close(struct rejects *rejects);
 

@@ -14,11 +14,11 @@
 struct rejects;
 
 /*
- * rejects_tail_is_edited: is there a whole line, after the first `bytes` bytes
- * of the rejects file, that differs from every line of the file `input` after
- * number `line`? False also if the lines cannot be compared: input is not a
- * regular file, it has a line over LINES_MAX_BYTES, or the tail has more than
- * 65,536 lines.
+ * rejects_tail_is_edited: does the tail (the rejects file after its first
+ * `bytes` bytes) have a whole line that is not among the lines of the file
+ * `input` after line number `line`? False also if the lines cannot be compared,
+ * because input is not a regular file, input has a line over LINES_MAX_BYTES,
+ * or the tail has more than 65,536 lines.
  */
 bool rejects_tail_is_edited(
     struct rejects *rejects, int64_t bytes, const char *input, uint64_t line);
