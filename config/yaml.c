@@ -181,7 +181,7 @@ static bool check_bytes(const struct reader *reader)
     if (!text_is_utf8(reader->text)) {
         problems_add(reader->problems,
             mark_at_offset(reader, first_bad_byte(reader->text)),
-            "this is not UTF-8; save the file in that encoding");
+            "the file is not UTF-8 here: save it as UTF-8");
         return false;
     }
     return true;

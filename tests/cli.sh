@@ -209,7 +209,7 @@ a_time_namespace_moves_no_clock() {
             --config needs.yaml >out 2>err || fail "turn $turn ends with $?"
     done
     run 1 check --online --config needs.yaml
-    ! grep -q 'its clock is' out || fail "the clock has moved"
+    ! grep -q "the store's clock is" out || fail "the clock has moved"
 }
 
 every_mistake_is_said_at_once() {
@@ -436,7 +436,7 @@ check_warns_of_one_account_under_two_hosts() {
     sed "s,^  other.*,&\n  private: {azure: {connection_string: '$(account Acct tables.example.org)'}}," \
         hosts.yaml >more.yaml
     run 0 check --config more.yaml
-    says 'more.yaml:[0-9]+:[0-9]+: .*stores public and private have one AccountName, acct'
+    says 'more.yaml:[0-9]+:[0-9]+: .*stores public and private have the same AccountName, acct'
     [ "$(grep -c warning err)" = 1 ] || fail "other stores are named"
 }
 
@@ -665,10 +665,10 @@ import_says_which_line() {
     # Somebody may be correcting the rejected lines: they are not overwritten.
     cp bad.jsonl.rejected kept
     run 1 import Bad bad.jsonl --on-error skip
-    last_says 'bad.jsonl.rejected exists and is not empty: import its corrected'
+    last_says 'bad.jsonl.rejected exists and is not empty: first import its corrected'
     run 1 import Bad bad.jsonl --on-error skip --id kept
     run 1 import Bad bad.jsonl --on-error skip --id kept
-    last_says 'bad.jsonl.rejected exists and is not empty: import its corrected'
+    last_says 'bad.jsonl.rejected exists and is not empty: first import its corrected'
     cmp -s kept bad.jsonl.rejected || fail "rejected lines are overwritten"
     : >bad.jsonl.rejected
     run 1 import Bad bad.jsonl --on-error skip --id kept
@@ -1132,8 +1132,8 @@ LINES
     prints '"RowKey":"1".*"R":5.0.*"Body":"x".*"V":3'
     prints '^\{"PartitionKey":"p","RowKey":"2","Kind":"note",  "R":5\}$'
     [ "$(wc -l <out)" -eq 2 ] || fail "a line that failed is not omitted"
-    says "line 3, 'p' / '3': version 3, retype R: .*; omitted"
-    says 'line 5: .*; omitted'
+    says "line 3, 'p' / '3': version 3, retype R: .*; the line is omitted"
+    says 'line 5: .*; the line is omitted'
     last_says '2 of 4 lines failed'
     cp out convert-out.jsonl
     "$program" convert up --config convert.yaml <convert-out.jsonl >out 2>err ||

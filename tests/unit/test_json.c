@@ -345,12 +345,12 @@ FIXTURE_TEST(a_flat_object_holds_no_other)
     } cases[] = {
         {"{'a':[]}", "at byte 5: nested too deeply"},
         {"{'a': {}}", "at byte 6: nested too deeply"},
-        {"[]", "at byte 0: no object is here"},
-        {" [1]", "at byte 1: no object is here"},
-        {"1", "at byte 0: no object is here"},
-        {"'a'", "at byte 0: no object is here"},
+        {"[]", "at byte 0: an object is needed here"},
+        {" [1]", "at byte 1: an object is needed here"},
+        {"1", "at byte 0: an object is needed here"},
+        {"'a'", "at byte 0: an object is needed here"},
         {"", "at byte 0: it ends too early"},
-        {"null", "at byte 0: no object is here"},
+        {"null", "at byte 0: an object is needed here"},
     };
 
     for (size_t i = 0; TEST_EACH(i, cases); i++) {

@@ -113,9 +113,9 @@ static const struct {
     {"a control character", "a: 1\nb: \x01\n", 2, 4,
         "control characters are not allowed"},
     {"bytes that are not UTF-8", "a: 1\nb: \xc3\xa9\xff\n", 2, 5,
-        "this is not UTF-8; save the file in that encoding"},
+        "the file is not UTF-8 here: save it as UTF-8"},
     {"a character cut off", "a: \xc3", 1, 4,
-        "this is not UTF-8; save the file in that encoding"},
+        "the file is not UTF-8 here: save it as UTF-8"},
 };
 
 CONFIG_TEST(what_ends_the_reading_is_said_once_at_its_place)

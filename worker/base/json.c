@@ -638,7 +638,7 @@ static enum tw_err scan_members(
     if (outcome != TW_OK)
         return outcome;
     if (!accept(scan, '{'))
-        return refuse(scan, "no object is here");
+        return refuse(scan, "an object is needed here");
     if (accept_after_blanks(scan, '}'))
         return TW_OK;
     do

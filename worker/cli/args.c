@@ -41,7 +41,7 @@ static int print_unknown_argument(
             names[count++] = job->args[i].name.at;
     if (job->arg_count == 0)
         code = print_usage(
-            "job %s takes no arguments, but there is '%s'", job->name, word);
+            "job %s takes no arguments, so '%s' is refused", job->name, word);
     else
         code =
             print_unknown("argument", word, text_nearest(name, names, count));
@@ -158,8 +158,8 @@ int args_read_some(const struct job *job, const char *const *words,
 int args_read_id(const char *text, struct slice *ret)
 {
     if (!text_is_run_id(slice_of(text)))
-        return print_usage("--id must be 1 to 128 of A-Z a-z 0-9 . _ -, not "
-                           "beginning with a dot, not '%s'",
+        return print_usage("invalid --id '%s': write 1 to 128 of A-Z a-z 0-9 . "
+                           "_ -, and no dot at the beginning",
             text);
     *ret = slice_of(text);
     return EXIT_DONE;

@@ -79,11 +79,11 @@ static void warn_of_one_account(struct session *session)
             first++;
         if (first < i)
             problems_warn(&session->problems, load->configs[i]->mark,
-                "stores %s and %s have one AccountName, %s, and different "
-                "endpoints: jobs that use one table in both wait for each "
-                "other, but a copy job does not recognise the copies that it "
-                "made under the other endpoint; if the stores are one account, "
-                "give both the same endpoint",
+                "stores %s and %s have the same AccountName, %s, but different "
+                "endpoints. If they are one account, give both the same "
+                "endpoint: a copy job does not recognise copies that it made "
+                "under the other endpoint. (Jobs that use a table through both "
+                "stores do wait for each other.)",
                 load->stores.names[first], load->stores.names[i],
                 open[i]->capabilities.account_name);
     }

@@ -60,8 +60,8 @@ static void report(struct filter *filter, const struct record *record,
     buf_init(&keys, 4 * ENTITY_MAX_KEY_BYTES);
     if (entity)
         entity_add_keys(&keys, entity->partition_key, entity->row_key);
-    say("line %" PRIu64 "%s%s: %s; omitted", record->first, entity ? ", " : "",
-        buf_text(&keys), why->text);
+    say("line %" PRIu64 "%s%s: %s; the line is omitted", record->first,
+        entity ? ", " : "", buf_text(&keys), why->text);
     buf_done(&keys);
 }
 
@@ -243,8 +243,9 @@ static int run(const struct invocation *invocation)
 static const char *const REQUIRED[] = {"JOB", NULL};
 
 static const struct command_option OPTIONS[] = {
-    {OPTION_VECTORS, "print this many pairs {\"before\":...,\"after\":...} "
-                     "instead, to test an application's code against"},
+    {OPTION_VECTORS, "convert nothing: print this many pairs "
+                     "{\"before\":...,\"after\":...}, as test data for the "
+                     "code of an application"},
     {OPTION_COUNT, NULL},
 };
 

@@ -244,11 +244,12 @@ static const struct command_option OPTIONS[] = {
     {OPTION_QUEUE, "the queue; default: the queue bound to the job, else the "
                    "first unbound queue"},
     {OPTION_ID, "the run id; default: a random one. Not on a bound queue"},
-    {OPTION_DELAY, "hide the message for this long, such as 5m"},
-    {OPTION_ACCEPT_DELETES, "let a copy job delete any number of copies in "
-                            "its next complete round; "
-                            "without this, at most 100, or a tenth of its "
-                            "copies if that is more"},
+    {OPTION_DELAY,
+        "hide the message for this time, such as 5m: the run begins later"},
+    {OPTION_ACCEPT_DELETES,
+        "let a copy job delete any number of copies in its next complete "
+        "round; without this option the limit is 100 copies, or a tenth of its "
+        "copies if that is more"},
     {OPTION_COUNT, NULL},
 };
 

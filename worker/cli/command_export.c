@@ -323,9 +323,8 @@ static const struct command_option OPTIONS[] = {
     {OPTION_SELECT, "only these properties, besides the keys"},
     {OPTION_FORMAT, "json or csv; default: csv if FILE ends in .csv"},
     {OPTION_FORCE, "replace existing files"},
-    {OPTION_ID,
-        "keep the partial file of an interrupted export; the same id continues "
-        "it"},
+    {OPTION_ID, "keep the partial file if the export is interrupted; an export "
+                "with the same id continues it"},
     {OPTION_STORE, "the store; default: the default store"},
     {OPTION_COUNT, NULL},
 };
@@ -335,21 +334,22 @@ const struct command command_export = {
     .arguments = "TABLE [FILE] | --all FOLDER",
     .summary = "writes the entities of a table as JSON Lines or CSV",
     .details =
-        "Writes to FILE, which exists only once it is complete, or to standard "
-        "output (no FILE,\nor -). One entity a line, ordered by key, in the "
-        "service's own JSON; `import` reads it.\nProperties are ordered by "
-        "name and every value has one text form, so that tables with\nthe same "
-        "content give the same file. With --id an interrupted export\nkeeps "
-        "what it has written in FILE.ID-....part, and the same id continues "
-        "it.\n\nCSV has the form that Storage Explorer writes, without "
-        "Timestamp, with the type of\neach value in the column PROPERTY@type; "
-        "`import` reads it without loss. The table is\nread twice, first for "
-        "the names of its properties, unless --select names them.\n\n--all "
-        "exports each table to FOLDER/TABLE.jsonl, including tableward's own "
-        "tables, the\nledger first; existing files are replaced only with "
-        "--force. With --id an interrupted\nexport continues with the table "
-        "that it had reached. Tables are read one after\nanother: writes "
-        "during the export may be in one table and not in another.\n",
+        "Writes to FILE, which appears when the export is complete, or to "
+        "standard output if FILE\nis missing or -. One entity a line, ordered "
+        "by key, in the service's own JSON; `import`\nreads it. Properties are "
+        "ordered by name and every value has one text form, so that\ntables "
+        "with the same content give the same file. With --id an interrupted "
+        "export keeps\nwhat it has written in FILE.ID-....part, and an export "
+        "with the same id continues it.\n\nCSV has the form that Storage "
+        "Explorer writes, without Timestamp, with the type of\neach value in "
+        "the column PROPERTY@type; `import` reads it without loss. The table "
+        "is\nread twice, first for the names of its properties, unless "
+        "--select names them.\n\n--all exports each table to "
+        "FOLDER/TABLE.jsonl, including tableward's own tables, the\nledger "
+        "first; existing files are replaced only with --force. With --id an "
+        "interrupted\nexport continues with the table that it had reached. "
+        "Tables are read one after\nanother: writes during the export may be "
+        "in one table and not in another.\n",
     .required = REQUIRED,
     .max_args = 2,
     .only_reads = true,

@@ -96,12 +96,12 @@ const struct command command_finish = {
     .name = "finish",
     .arguments = "ID",
     .summary = "ends a run with `follow: true` after its last rounds",
-    .details = "The run makes further complete rounds until no entity has "
-               "changed meanwhile, then it\nends. A run that is paused or held "
-               "makes these rounds once it continues. After the end, runs\nof "
-               "this copy job are refused, except `run --reopen`, and so are "
-               "runs of any other job\nthat copies between the same tables. If "
-               "several jobs have a run of that ID, write\nJOB/ID.\n",
+    .details = "The run makes further complete rounds until no entity changes "
+               "during a round, and then\nends. A run that is paused or held "
+               "makes these rounds when it continues. After a copy\nrun has "
+               "ended, runs of its job and of any other job that copies "
+               "between the same tables\nare refused, except `run --reopen`. "
+               "If several jobs have a run of that ID, write JOB/ID.\n",
     .required = REQUIRED,
     .max_args = 1,
     .options = OPTIONS,

@@ -265,8 +265,9 @@ static int import_each(
         struct import_result result = {.rejected = 0};
 
         if (is_own_table(file->table)) {
-            say("%s is not imported, because a worker would continue its runs "
-                "here; `import %s FILE` imports it",
+            say("%s is not imported: it is a table of tableward itself, and a "
+                "worker would continue the runs of an imported ledger; `import "
+                "%s FILE` imports it",
                 file->path, file->table);
             continue;
         }
@@ -345,7 +346,8 @@ static const struct command_option OPTIONS[] = {
         "with --on-error skip: the file for rejected lines; default: "
         "FILE.rejected"},
     {OPTION_FORMAT, "json or csv; default: csv if FILE ends in .csv"},
-    {OPTION_ID, "record the progress under this id; the same id continues"},
+    {OPTION_ID, "record the progress under this id; an import with the same id "
+                "continues it"},
     {OPTION_STORE, "the store; default: the default store"},
     {OPTION_COUNT, NULL},
 };
@@ -357,14 +359,14 @@ const struct command command_import = {
     .details =
         "FILE may be - for standard input. A missing table is created. An "
         "equal entity that\nexists is accepted, so an import can be repeated. "
-        "Timestamp and odata.* are ignored.\nA line with a name that contains "
-        "@ is invalid, unless it is NAME@odata.type or the like.\nWith --id "
-        "the ledger of the same store records the line up to which everything "
-        "is\nstored (`status` lists the import under the job named "
-        "\"-import\"). If an import with the\nsame id has succeeded, the "
-        "import does nothing if FILE has the same content (exit code\n0), and "
+        "Timestamp and odata.* are ignored. A\nline with a name that contains "
+        "@ is invalid, unless the name is NAME@odata.type or\nsimilar. With "
+        "--id the ledger of the same store records the line up to which "
+        "everything\nis stored (`status` lists the import under the job named "
+        "\"-import\"). If an import with\nthe same id has succeeded, the "
+        "import does nothing if FILE has the same content (exit\ncode 0), and "
         "exits with code 64 if FILE has other content. If an import with the "
-        "same id has\nskipped entities, it cannot continue with another "
+        "same id\nhas skipped entities, it cannot continue with another "
         "--on-conflict.\n\nCSV has the form that Storage Explorer writes: a "
         "header with PartitionKey and RowKey,\ncells quoted where necessary, "
         "the type of a property in the column PROPERTY@type\n(String without "
@@ -373,12 +375,11 @@ const struct command command_import = {
         "number and kept unchanged\nin the file of --rejected, so that they "
         "can be corrected and imported; standard\ninput and pipes require "
         "--rejected. A file of rejected lines that is not empty\nis never "
-        "overwritten, and only one import at a time writes it. If a line was\n"
-        "rejected the exit code is 1.\n\n--all imports each file of FOLDER "
-        "into the table of its name; "
-        "with --id each import\ngets the id ID.TABLE. The ledger "
-        "(TablewardRuns) is not imported, because a worker\nwould continue the "
-        "runs in it.\n",
+        "overwritten, and only one import at a time writes it. If a line "
+        "was\nrejected the exit code is 1.\n\n--all imports each file of "
+        "FOLDER into the table of its name; with --id each import\ngets the id "
+        "ID.TABLE. The ledger (TablewardRuns) is not imported, because a "
+        "worker\nwould continue the runs in it.\n",
     .required = REQUIRED,
     .max_args = 2,
     .options = OPTIONS,

@@ -42,9 +42,10 @@ const struct command command_pause = {
     .name = "pause",
     .arguments = "ID",
     .summary = "stops a run until `resume`, and frees its slot",
-    .details = "The run stops gracefully within 10 s (a move first finishes "
-               "its current load). Its\nmessage is deleted; it keeps its "
-               "locks. If several jobs have a run of that ID, write\nJOB/ID.\n",
+    .details =
+        "The run stops gracefully within 10 s (a move first finishes its "
+        "current load). The\nmessage of the run is deleted, but the run keeps "
+        "its locks. If several jobs have a run\nof that ID, write JOB/ID.\n",
     .required = REQUIRED,
     .max_args = 1,
     .run = run,

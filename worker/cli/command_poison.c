@@ -111,8 +111,8 @@ static void add_message(
     if (runs_message(&reader, run, &arena, &queue, &text, &err) == TW_OK) {
         print_field(to, NAME_WIDTH, "message", text);
     } else {
-        buf_add_format(to, "%-*s not among the first %d of queue ", NAME_WIDTH,
-            "message", QUEUE_MAX_GET);
+        buf_add_format(to, "%-*s not among the first %d messages of queue ",
+            NAME_WIDTH, "message", QUEUE_MAX_GET);
         text_visible(to, queue);
         buf_add_char(to, '\n');
     }
@@ -693,8 +693,8 @@ static const struct command_option OPTIONS[] = {
         "with retry and drop, all runs that the other options select; with "
         "list, one line for each run, not for each reason"},
     {OPTION_ACCEPT_DEFINITION,
-        "with retry --all, also runs whose job was changed since they began: "
-        "they start over"},
+        "with retry --all: also retry runs that began under another definition "
+        "of their job; they start over"},
     {OPTION_JSON, "list and show: one array of objects, for programs"},
     {OPTION_COUNT, NULL},
 };
@@ -706,22 +706,16 @@ const struct command command_poison = {
         "shows failed and poisoned runs, queues them again, or drops them",
     .details =
         "`list` prints one line for all runs of a job that ended for the same "
-        "reason: when\n"
-        "the newest ended, and the id of the oldest; `show` can print the "
-        "message of that\n"
-        "run. Invalid messages that name no job of the configuration are "
-        "listed under the job\n"
-        "named \"-\". `retry` keeps the checkpoint and the time of the "
-        "request, and puts a\n"
-        "message on a queue that serves the job. If the job's definition has "
-        "changed since\n"
-        "the run began, `retry ID` says so, and the run starts over under the "
-        "present one;\n"
-        "`retry --all` leaves such runs and names them. `drop` deletes the "
-        "message from the\n"
-        "poison queue and cancels the run for good; the ledger keeps the "
-        "reason of the\n"
-        "failure. If several jobs have a run of that ID, write JOB/ID.\n",
+        "reason: when the\nnewest ended, and the id of the oldest; `show` can "
+        "print the message of that run.\nInvalid messages that name no job of "
+        "the configuration are listed under the job named\n\"-\". `retry` "
+        "keeps the checkpoint and the time of the request, and puts a message "
+        "on a\nqueue that serves the job. If the job's definition has changed "
+        "since the run began,\n`retry ID` says so, and the run starts over "
+        "under the present one; `retry --all` does\nnot change such runs, and "
+        "names them. `drop` deletes the message from the poison queue\nand "
+        "cancels the run for good; the ledger keeps the reason of the failure. "
+        "If several\njobs have a run of that ID, write JOB/ID.\n",
     .required = REQUIRED,
     .max_args = 2,
     .options = OPTIONS,

@@ -118,14 +118,14 @@ const struct command command_resume = {
     .summary = "continues a paused run, or a run held since its job changed",
     .details =
         "Puts a new message for the run on its queue; the exit code is 69 if "
-        "no queue serves\nthe job, or the job is not in the configuration. A "
-        "run whose queue is not served any\nmore moves to the queue that "
-        "serves the job. If a run is held because its job was\nchanged, "
-        "`resume` accepts the present definition, and the run starts over. If "
-        "such a run is\npaused, the first `resume` makes it held, and the "
-        "second one accepts the definition. A run that was to "
-        "begin later begins at that time.\nIf several jobs have a run of that "
-        "ID, write JOB/ID.\n",
+        "no queue serves the\njob, or the job is not in the configuration. A "
+        "run whose queue is not served any more\nmoves to the queue that "
+        "serves the job. If a run is held because its job was "
+        "changed,\n`resume` accepts the present definition, and the run starts "
+        "over. If such a run is\npaused, the first `resume` makes it held, and "
+        "the second one accepts the definition. A\nrun that was enqueued with "
+        "--delay, and has not begun, still begins after its delay. If\nseveral "
+        "jobs have a run of that ID, write JOB/ID.\n",
     .required = REQUIRED,
     .max_args = 1,
     .run = run,

@@ -344,7 +344,9 @@ static struct store *open_ledger_to_read(
         load_is_new(load, number))
         return NULL;
     if (session_ledger(session, false, &ledger) != EXIT_DONE)
-        say_note("it is unknown whether the ledger refuses a run of job %s",
+        say_note("the ledger cannot be read, so this dry run does not check "
+                 "whether it would refuse a run of job %s (a job closed by "
+                 "`finish`, or changed steps)",
             request->job->name);
     return ledger;
 }
@@ -408,12 +410,12 @@ static const struct command_option OPTIONS[] = {
     {OPTION_DRY_RUN,
         "only print what the run would do, and what it would cost"},
     {OPTION_ID,
-        "the run id; a run that was stopped continues where it stopped"},
+        "the run id; with the id of a run that was stopped, continue that run"},
     {OPTION_YES, "do not ask before something is deleted or overwritten"},
-    {OPTION_ACCEPT_DELETES, "let a copy job delete any number of copies in "
-                            "its next complete round; "
-                            "without this, at most 100, or a tenth of its "
-                            "copies if that is more. --yes does not imply it"},
+    {OPTION_ACCEPT_DELETES,
+        "let a copy job delete any number of copies in its next complete "
+        "round; without this option the limit is 100 copies, or a tenth of its "
+        "copies if that is more. --yes does not imply it"},
     {OPTION_REOPEN,
         "let a copy job that `finish` has closed accept runs again, also if "
         "a job of another name was closed for the same tables"},

@@ -487,8 +487,8 @@ static const struct command_option OPTIONS[] = {
     {OPTION_JOB, "only runs of this job"},
     {OPTION_STATE, "only runs in these states, such as failed,paused"},
     {OPTION_SINCE, "show succeeded and cancelled runs only if they ended "
-                   "within this time (default: 1d); with --failing, failed "
-                   "and poisoned runs (default: all)"},
+                   "within this time (default: 1d); with --failing, the same "
+                   "for failed and poisoned runs (default: all)"},
     {OPTION_LIMIT, "at most this many runs, newest first; default: 50; 0: all"},
     {OPTION_WATCH, "repeat every two seconds, until stopped"},
     {OPTION_QUEUES, "only the queues"},

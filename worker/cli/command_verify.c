@@ -148,14 +148,14 @@ const struct command command_verify = {
     .summary = "checks whether the tables match a job now",
     .details =
         "Reads only. A second read confirms each difference. Prints counts and "
-        "the first keys;\nexit code 1 if there is a difference.\n\n"
-        "For a cascade, verify finds the parent of a child from the child. So "
-        "each rule must use\nan argument, or a key or property of the entity "
-        "above, as a whole key, at the beginning\nof a key, or compared with "
-        "eq in the filter. If the value of an argument cannot be\nfound so, "
-        "verify needs NAME=VALUE (without it, exit code 64). If the entity "
-        "above cannot\nbe found so, the result names the rule as not "
-        "verified.\n",
+        "the first keys;\nexit code 1 if there is a difference.\n\nFor a "
+        "cascade, verify finds the parent of a child by the values that the "
+        "child contains.\nSo each rule must use an argument, or a key or "
+        "property of the entity above, as a whole\nkey, at the beginning of a "
+        "key, or compared with eq in the filter. If the value of an\nargument "
+        "cannot be found in this way, give NAME=VALUE; without it verify exits "
+        "with code\n64. If the entity above cannot be found in this way, the "
+        "result names the rule as not\nverified.\n",
     .required = REQUIRED,
     .max_args = (size_t)-1,
     .only_reads = true,

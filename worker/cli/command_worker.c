@@ -404,9 +404,8 @@ done:
 
 static const struct command_option OPTIONS[] = {
     {OPTION_DRAIN,
-        "exit once every served queue holds no message, visible or "
-        "hidden, and no run is active; exit code 1 if a run failed, 75 "
-        "if open runs are left"},
+        "exit when no served queue holds a message, visible or hidden, and no "
+        "run is active; exit code 1 if a run failed, 75 if open runs are left"},
     {OPTION_COUNT, NULL},
 };
 

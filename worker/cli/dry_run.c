@@ -170,7 +170,8 @@ static int find_closed(struct session *session, const struct dry_run *what,
     if (outcome == TW_CONFLICT)
         ret->refused = arena_copy(&ret->arena, slice_of(checking.err.text)).at;
     else if (outcome != TW_OK)
-        say_note("it is unknown whether `finish` has closed job %s: %s",
+        say_note("the ledger cannot be read, so this dry run does not check "
+                 "whether `finish` has closed job %s: %s",
             what->job->name, err.text);
     return EXIT_DONE;
 }

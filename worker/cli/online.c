@@ -286,7 +286,7 @@ static void check_clock(struct online *online)
     if (!online->has_clock || llabs(online->off_ticks) < CLOCK_OFF_TICKS)
         return;
     if (online->store->capabilities.local) {
-        printf("%s: its clock is %" PRId64
+        printf("store %s: the store's clock is %" PRId64
                " s %s this machine's, because this machine's clock was set; "
                "the difference shrinks slowly\n",
             online->store->name, (int64_t)llabs(off_s),

@@ -163,16 +163,15 @@ void manual_program_page(const char *date)
     puts("\\fBtableward\\fP [\\fIOPTIONS\\fP] \\fICOMMAND\\fP "
          "[\\fIARGUMENTS\\fP]");
     roff_section("DESCRIPTION");
-    roff_text(
-        "tableward deletes, upgrades, copies and moves entities of Azure "
-        "Table storage, or of an embedded store in one file, as jobs that its "
-        "configuration defines: see tableward.yaml(5). A front end puts a "
-        "small message on a queue; `tableward worker` does the work in "
-        "batches, and deletes the message only when the work is complete. It "
-        "can be killed at any instant, on any machine: another worker "
-        "continues, and the tables end as after one undisturbed run.\n"
-        "\n"
-        "Results go to standard output, everything else to standard error.\n");
+    roff_text("tableward deletes, upgrades, copies and moves entities of Azure "
+              "Table storage, or of an embedded store in one file, as jobs "
+              "that its configuration defines: see tableward.yaml(5). A front "
+              "end puts a small message on a queue; `tableward worker` does "
+              "the work in batches, and deletes the message only when the work "
+              "is complete. A worker can be killed at any instant: another "
+              "one, on any machine, continues, and the tables end as after one "
+              "undisturbed run.\n\nResults go to standard output, everything "
+              "else to standard error.\n");
     print_commands();
     print_common_options();
     print_terms("EXIT STATUS", EXIT_CODES);

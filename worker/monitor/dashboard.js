@@ -229,7 +229,7 @@ async function change_all(name, runs) {
     }
     say(runs.length > 1 ? `${done} runs: ${name} is done.` : last);
   } catch (error) {
-    say(`${done > 0 ? `${done} are done; then ` : ''}${error.message}`, true);
+    say(`${done > 0 ? `Done before the error: ${done}. ` : ''}${error.message}`, true);
   }
   page.runs_at = 0;
   await refresh();
@@ -369,7 +369,7 @@ function facts_of(run) {
   else if (running && run.UpdatedAt)
     facts.push(`lease renewed ${age(run.UpdatedAt)} ago by ${run.Worker}`);
   else if (run.WaitsSince && run.State === 'waiting')
-    facts.push(`waits for ${age(run.WaitsSince)}`);
+    facts.push(`has waited for ${age(run.WaitsSince)}`);
   else if (run.FinishedAt) facts.push(`ended ${age(run.FinishedAt)} ago`);
   else if (run.RequestedAt) facts.push(`requested ${age(run.RequestedAt)} ago`);
   return facts;
@@ -571,8 +571,8 @@ function render_history({Samples: samples}) {
   const refused = samples.reduce((sum, p) => sum + p[2], 0);
   render_plot(samples);
   put($('plot-text'), last ?
-    `Now ${speed_of(last[1])} entities a second are written or deleted, ` +
-    `at most ${speed_of(Math.max(...samples.map((p) => p[1])))}; ` +
+    `${speed_of(last[1])} entities a second are written or deleted now; ` +
+    `the maximum was ${speed_of(Math.max(...samples.map((p) => p[1])))}; ` +
     `${number(refused)} ${refused === 1 ? 'request was' : 'requests were'} ` +
     'refused because a service was busy.' : 'Nothing is known yet.');
   const parts = new Map();
@@ -631,7 +631,7 @@ function render_runs(left) {
   show($('runs-table'), page.runs.length > 0);
   show($('older').parentElement, page.next !== '');
   put($('runs-left'),
-      `${number(page.runs.length)} are shown, up to ${number(left)} are older.`);
+      `${number(page.runs.length)} runs are shown; up to ${number(left)} more are older.`);
 }
 
 // load_runs: load the first page, or the one after those that are shown.

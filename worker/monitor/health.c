@@ -34,7 +34,7 @@ static bool is_serving_any(
 
     if (queue_count == 0) {
         buf_add_text(why,
-            "no messages are taken: `queues` of the configuration is empty");
+            "no messages are received: `queues` of the configuration is empty");
         return false;
     }
     if (failing < queue_count) {

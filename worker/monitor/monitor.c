@@ -124,7 +124,7 @@ static void log_address(const struct monitor *monitor, const char *listen)
         !address.loopback)
         log_warn(OBJECT,
             "other machines can connect to %s, without TLS, and read what this "
-            "worker does: limit it to a trusted network, or listen on "
+            "worker does: let only a trusted network connect, or listen on "
             "127.0.0.1",
             listen);
 }

@@ -168,8 +168,9 @@ static enum tw_err check_skipped(const struct import *import, struct err *err)
     return err_fail(err, TW_CONFLICT,
         "import %s skipped %" PRId64
         " entit%s of table %s that differ%s from the file (--on-conflict "
-        "skip), and does not read the skipped lines again: import the file "
-        "under another id, to begin at the first line",
+        "skip). Continued under this id, the import would not read their lines "
+        "again: import the file under another id, which begins at the first "
+        "line",
         import->options.id, skipped, skipped == 1 ? "y" : "ies",
         import->transfer.table, skipped == 1 ? "s" : "");
 }

@@ -181,8 +181,8 @@ struct span {
 static struct span first_line(const struct records *records, struct err *why)
 {
     err_fail(why, TW_INVALID,
-        "a quote inside a cell that is not quoted, text after a closing quote, "
-        "or a quote that is never closed");
+        "invalid quotes: a quote inside a cell that is not quoted, text after "
+        "a closing quote, or a quote that is never closed");
     return (struct span){
         .len = held_line(records, records->from).len,
         .lines = 1,

@@ -178,8 +178,8 @@ enum tw_err rejects_begin(struct rejects *rejects, struct slice header,
 
     if (fresh && !rejects->ours && size_of(rejects) > 0)
         return err_fail(err, TW_INVALID,
-            "%s exists and is not empty: import its corrected lines, or remove "
-            "it, first",
+            "%s exists and is not empty: first import its corrected lines, or "
+            "remove it",
             rejects->path);
     rejects->header = header;
     rejects->ours = rejects->ours || !fresh;

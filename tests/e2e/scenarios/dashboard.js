@@ -199,7 +199,7 @@ async function judge_views(suite, {see}) {
     await sees(page, '#open', /42 %/);
     await sees(page, '#open', /4,200 done · 42\/s · about \d min left/);
     await sees(page, '#runs', /succeeded/);
-    await sees(page, '#plot-text', /at most [1-9]/);
+    await sees(page, '#plot-text', /the maximum was [1-9]/);
     await faultless(page);
     await shot(page, 'busy');
   });
@@ -499,7 +499,7 @@ async function many(suite) {
     // Goal: every run can be reached, once, page by page.
     await see('all pages of the table', async (page) => {
       await page.select('#filter-state', '');
-      await sees(page, '#runs-left', /^100 are shown, up to 9,900 are older/);
+      await sees(page, '#runs-left', /^100 runs are shown; up to 9,900 more are older/);
       for (let shown = 200; shown <= 1000; shown += 100) {
         await page.click('#older');
         await sees(page, '#runs-left', new RegExp(
