@@ -1569,7 +1569,7 @@ a_refused_message_is_not_read_as_another_job_s() {
     run 1 worker --drain --config without.yaml
     last_says "unknown job 'purge'"
     run 69 poison retry --all --config bound.yaml
-    last_says "no queue in \`queues\` is without a job"
+    last_says "\`queues\` has no queue without \`job:\`"
     run 0 poison list --config bound.yaml
     prints "unknown job 'purge'"
     run 0 poison retry --all --config both.yaml

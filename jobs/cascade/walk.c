@@ -427,7 +427,9 @@ static enum tw_err check_empty(const struct match *match, struct err *err)
     if (!match->selection.empty_prefix)
         return TW_OK;
     err_fail(err, TW_INVALID,
-        "the %s of the rule for %s is empty here: it would select everything",
+        "the %s of the rule for %s renders as an empty text, which would "
+        "select "
+        "everything",
         match->selection.empty_prefix, match->rule->table);
     if (match->above) {
         buf_init(&keys, sizeof(err->text));

@@ -214,9 +214,8 @@ static enum tw_err send_page(
     page->count = 0;
     page->next = (struct continuation){.more = false};
     return err_fail(&exchange->err, TW_BUSY,
-        "scan %s: the page does not begin after the end of the previous page; "
-        "check the proxy, if there is one",
-        request.table);
+        "the page does not begin after the end of the previous page; check the "
+        "proxy, if there is one");
 }
 
 /* Returns the estimated memory of a page in flight, for the request pool's

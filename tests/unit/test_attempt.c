@@ -973,8 +973,8 @@ BENCH_TEST(a_run_held_for_its_definition_is_named_in_the_log_once)
     for (int i = 0; i < 2; i++)
         assert_int_equal(play(bench, NULL, "r1").end, ATTEMPT_DEFERRED);
     assert_int_equal(
-        workbench_log_end("run delete-channel/r1: is held, no failure of its "
-                          "own: the definition of its job has changed"),
+        workbench_log_end("run delete-channel/r1: is held, but has not failed: "
+                          "the definition of its job has changed"),
         1);
     assert_int_equal(bench->attempts, 0);
 }

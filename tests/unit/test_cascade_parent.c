@@ -505,7 +505,7 @@ SCENE_TEST(a_prefix_that_is_empty_for_one_blog_fails_the_run)
     attempt(RUN_FAILED, "", "Channels News/; Likes 2");
     assert_string_equal(h.err.text,
         "under 'News' / 'b' of Blogs: the row_key_prefix of the rule for Likes "
-        "is empty here: it would select everything");
+        "renders as an empty text, which would select everything");
 }
 
 /* Two rules, which both have child rules, find the same blog. What is below the

@@ -198,7 +198,7 @@ FIXTURE_TEST(an_empty_prefix_ends_the_run_before_anything_goes)
 {
     put("p/1", 1);
     attempt_at("prefixed", "", RUN_FAILED, "p/1 ");
-    hosted_check_why(&h, "it would select everything");
+    hosted_check_why(&h, "which would select everything");
 }
 
 FIXTURE_TEST(a_missing_table_fails_the_run_by_its_name)

@@ -62,14 +62,14 @@ READING_TEST(a_former_key_is_named_with_what_replaces_it)
         {"move", "strip: true", "strip", "adds no property"},
         {"copy", "provenance: From", "provenance", "TablewardSource"},
         {"copy", "verify: false", "verify", "tableward verify JOB"},
-        {"move", "max_passes: 3", "max_passes", "ends by itself"},
+        {"move", "max_passes: 3", "max_passes", "decides by itself"},
         {"copy", "copies: [{row_key: x}]", "copies", "write `to:`"},
         {"copy", "table: Footwear", "table", "from: {table: "},
         {"copy", "row_key_below: a", "row_key_below", "from: {table: "},
         {"copy", "args: [a]", "args", "no arguments"},
         {"schema-upgrade", "steps: []", "steps", "versions: [{to: 2"},
         {"schema-upgrade", "phase: expand", "phase", "run JOB phase=expand"},
-        {"schema-upgrade", "max_passes: 3", "max_passes", "ends by itself"},
+        {"schema-upgrade", "max_passes: 3", "max_passes", "decides by itself"},
     };
 
     for (size_t i = 0; TEST_EACH(i, CASES); i++) {

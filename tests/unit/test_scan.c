@@ -228,7 +228,7 @@ TEST(a_page_that_came_again_is_not_taken)
         {2, UINT_MAX, 0, TW_BUSY, 1000, "would never end"},
         /* The scan is in partition B by then. A comparison of RowKeys alone
          * would not show that the page goes back to partition A. */
-        {3, UINT_MAX, 0, TW_BUSY, 2000, "does not continue where"},
+        {3, UINT_MAX, 0, TW_BUSY, 2000, "does not begin after the end"},
         /* The first entity of the page is the last one that was received. */
         {2, UINT_MAX, 1, TW_BUSY, 1, ""},
     };

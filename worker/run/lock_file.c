@@ -193,6 +193,16 @@ static int make(const char *folder, const char *name)
     return file;
 }
 
+static void remove_file(const char *in, const char *name)
+{
+    int folder = open_folder(in);
+
+    if (folder < 0)
+        return;
+    (void)unlinkat(folder, name, 0);
+    (void)close(folder);
+}
+
 struct lock_file *lock_file_open(const char *folder, int64_t keep_ms)
 {
     struct lock_file *lock_file;
@@ -212,6 +222,10 @@ struct lock_file *lock_file_open(const char *folder, int64_t keep_ms)
             errno == ENOLCK ? "the file system may lose locks, or shares them "
                               "with other hosts"
                             : strerror(errno));
+        if (file >= 0) {
+            remove_file(folder, name);
+            (void)close(file);
+        }
         return NULL;
     }
     lock_file = mem_alloc(sizeof(*lock_file));
@@ -234,21 +248,11 @@ static struct dead *find_dead(struct lock_file *lock_file, struct slice name)
     return NULL;
 }
 
-static void remove_file(struct lock_file *lock_file, const char *name)
-{
-    int folder = open_folder(lock_file->folder);
-
-    if (folder < 0)
-        return;
-    (void)unlinkat(folder, name, 0);
-    (void)close(folder);
-}
-
 /* Forget a dead process and delete its file. No other process needs the file,
  * because names are not reused. */
 static void bury(struct lock_file *lock_file, size_t index)
 {
-    remove_file(lock_file, lock_file->dead[index].name);
+    remove_file(lock_file->folder, lock_file->dead[index].name);
     lock_file->dead_count--;
     memmove(&lock_file->dead[index], &lock_file->dead[index + 1],
         (lock_file->dead_count - index) * sizeof(struct dead));
@@ -612,7 +616,7 @@ void lock_file_close(struct lock_file *lock_file)
     if (lock_file == NULL)
         return;
     if (!notes_runs(lock_file)) {
-        remove_file(lock_file, lock_file->name);
+        remove_file(lock_file->folder, lock_file->name);
         (void)rmdir(lock_file->folder); /* fails unless empty */
     }
     (void)close(lock_file->file);

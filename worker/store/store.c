@@ -601,15 +601,15 @@ static enum tw_err check_neighbours(
     if (!slice_equal(
             entity->partition_key, batch->operations[0].entity.partition_key))
         return err_fail(err, TW_INVALID,
-            "operation %zu has a different PartitionKey than operation 0; all "
+            "operation %zu has a different PartitionKey than operation 1; all "
             "operations of a batch must have the same one",
-            index);
+            index + 1);
     for (size_t i = 0; i < index && !ascending; i++) {
         if (slice_equal(entity->row_key, batch->operations[i].entity.row_key))
             return err_fail(err, TW_INVALID,
                 "operations %zu and %zu have the same RowKey; a batch may "
                 "change an entity only once",
-                i, index);
+                i + 1, index + 1);
     }
     return TW_OK;
 }

@@ -173,7 +173,7 @@ async function by_hand(suite) {
     const ended =
         await suite.command(['run', 'prefixed', 'start=', '--yes']);
     assert.notStrictEqual(ended.code, 0);
-    assert.match(ended.log, /it would select everything/);
+    assert.match(ended.log, /which would select everything/);
     await all_are_there();
   });
   await suite.judge('with --yes what is selected goes', async () => {

@@ -823,15 +823,19 @@ static enum tw_err merge(
     return outcome;
 }
 
-static enum tw_err delete (
-    struct db *db, const struct change *change, struct err *err) {
-    int64_t body; enum tw_err outcome = find_stored(db, change, &body, err);
+static enum tw_err delete_entity(
+    struct db *db, const struct change *change, struct err *err)
+{
+    int64_t body;
+    enum tw_err outcome = find_stored(db, change, &body, err);
 
-    if (outcome == TW_OK) outcome = drop_body(db, body, err);
-    if (outcome == TW_OK) outcome = db_run(db, DB_ENTITY_DELETE,
-        DB_VALUES(db_integer(change->table), db_key(change->partition_key),
-            db_key(change->row_key)),
-        NULL, err);
+    if (outcome == TW_OK)
+        outcome = drop_body(db, body, err);
+    if (outcome == TW_OK)
+        outcome = db_run(db, DB_ENTITY_DELETE,
+            DB_VALUES(db_integer(change->table), db_key(change->partition_key),
+                db_key(change->row_key)),
+            NULL, err);
     return outcome;
 }
 
@@ -840,7 +844,7 @@ static enum tw_err (*const APPLY[])(
     [OPERATION_INSERT] = insert,
     [OPERATION_REPLACE] = replace,
     [OPERATION_MERGE] = merge,
-    [OPERATION_DELETE] = delete,
+    [OPERATION_DELETE] = delete_entity,
 };
 
 static struct slice json_of(const struct committing *committing, size_t index)
@@ -869,8 +873,8 @@ static enum tw_err apply(struct db *db, struct committing *committing,
         outcome = APPLY[change->operation->type](db, change, err);
         if (outcome != TW_OK) {
             ret->failed = i;
-            err_prefix(
-                err, "table %s, operation %zu", committing->batch->table, i);
+            err_prefix(err, "table %s, operation %zu of %zu",
+                committing->batch->table, i + 1, committing->batch->count);
             return outcome;
         }
         ret->etags[i][0] = '\0';
