@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads a rule backwards: from an entity to the values that the rule is bound
- * to. */
+/* Finds, from an entity that a rule selects, the arguments and parent values
+ * with which the rule selected it. */
 #include "jobs/cascade/sources.h"
 
 #include "jobs/engine/selector.h"

@@ -217,8 +217,8 @@ TW_MUST_USE enum tw_err copy_make(const struct copy_work *work, size_t entry,
     const struct entity *source, struct arena *arena, struct entity *ret,
     struct err *err);
 
-/* struct source.entry of a former copy: an own copy that no entry of `to:`
- * made, because that entry was removed or its key templates were changed. */
+/* struct source.entry of a former copy: an own copy whose entry of `to:` was
+ * removed, or that was made with other key templates. */
 #define COPY_FORMER (-1)
 
 /*

@@ -117,8 +117,8 @@ bool rounds_counts_behind(const struct rounds *rounds)
     return rounds->found > 0 && rounds->stage >= ROUNDS_LAST;
 }
 
-/* Returns what comes after a round in the stage ROUNDS_LAST or
- * ROUNDS_FOLLOWING, if the run follows or is to finish. */
+/* Call only if the job has `follow: true`, or `finish` was asked for. Returns
+ * what comes after a round in the stage ROUNDS_LAST or ROUNDS_FOLLOWING. */
 static enum rounds_next follow_on(struct rounds *rounds, struct run *run)
 {
     int64_t now_ticks = rounds->began_ticks + spent_ms(rounds) * TICKS_PER_MS;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Selects entities of a table: from templates to an exact test. */
+/* Selects entities of a table: renders the templates of keys and filter into a
+ * query, and tests each entity that the query returns. */
 #include "jobs/engine/selector.h"
 
 #include "config/settings.h"

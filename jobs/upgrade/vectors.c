@@ -309,7 +309,8 @@ static enum tw_err make_pair(const struct upgrade_converter *converter,
         made->random = (n * TRIES_MAX + i + 1) * UINT64_C(0x9e3779b97f4a7c15);
         make_up(made, n);
         if (!selection_matches(&converter->selection, &made->entity))
-            err_fail(err, TW_INVALID, "the filter selects no example");
+            err_fail(err, TW_INVALID,
+                "no made-up example entity matches the filter");
         else if (upgrade_apply(&converter->how, &made->entity, arena, ret,
                      err) == UPGRADE_CHANGED)
             return TW_OK;

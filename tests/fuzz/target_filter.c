@@ -87,7 +87,8 @@ struct known {
     struct slice binary; /* Binary */
 };
 
-/* Returns a text whose order differs between UTF-16 units and bytes. */
+/* Returns one of several texts, some of which sort differently by UTF-16 units
+ * and by bytes. */
 static struct slice tricky_text(struct fuzz_source *in)
 {
     static const char *const texts[] = {"\xf0\x9f\x98\x80", "\xef\xbc\xa1", "a",

@@ -52,8 +52,8 @@ struct file {
 struct plant {
     const char *queue; /* the queue of a message; NULL: an entity */
     const char *table, *partition_key, *row_key;
-    struct piece text; /* text of the message, or properties of the entity
-                          without braces */
+    struct piece text; /* text of the message, or the entity's properties as
+                          JSON without the outer braces */
 };
 
 struct row {

@@ -895,8 +895,8 @@ VIRTUAL_BENCH_TEST(the_manager_is_told)
     manager_close();
 }
 
-/* The two runs that wait are tried again after 5 s, 10 s, ... 5 min, four times
- * in the first minute. The log counts them as two runs. */
+/* The two runs that wait are tried again 5, 10, 20 and 40 s after they were
+ * held. The log counts two runs, not the tries. */
 VIRTUAL_BENCH_TEST(of_held_runs_the_log_tells_once_a_minute)
 {
     bench->script = archive_stays_full;

@@ -156,8 +156,8 @@ static void check_count(unsigned wanted)
             hosted_dump(&h, "One"), hosted_dump(&h, "Two"));
 }
 
-/* Returns the number of copies that were made by entries which `after` does not
- * have, in tables which it has. */
+/* Returns the number of copies in tables of `after` whose entry is missing in
+ * `after`. */
 static int64_t former_of(const struct list *before, const struct list *after)
 {
     int64_t count = 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The file of an embedded store: reading it without the right to write, its
- * names, long readers, and the space that is given back to the file system.
+ * The file of an embedded store: its names, reading it without write
+ * permission, long readers, and the space that is given back to the file
+ * system.
  */
 #include "tests/support/child.h"
 #include "tests/support/fixture.h"

@@ -2,19 +2,19 @@
 /*
  * Linked into a copy of the program. The program itself is unchanged, but calls
  * of three functions pass through here (ld's --wrap), so that a test learns
- * when each request was started. A request is started when the clock is read
- * for the last check of the deadline, in the pre-request callback. A process
- * may fall asleep between this check and the first byte, and no check can
- * prevent it. Between the store's own check of the deadline and the last check,
- * a request waits here for up to LINGER_MAX_NS, so that many requests are
- * stopped at this point.
+ * when each request was started. A request counts as started when the clock is
+ * read for the last check of the deadline, in the pre-request callback. A
+ * process may fall asleep between this check and the first byte, and no check
+ * can prevent it. Between the store's own check of the deadline and the last
+ * check, a request waits here for up to LINGER_MAX_NS, so that many requests
+ * are stopped at this point.
  *
  * ZOMBIES_SENDS: a file that gets a line for each request:
  *   x-ms-client-request-id, CLOCK_MONOTONIC in us, 1 if a lease bounds it.
  * ZOMBIES_CLOCK: a file that changes the clocks of the process
  * (bent_platform.h); without it, they are the real ones.
- * ZOMBIES_BREAK=deadline: the deadline is always open, to see that the test can
- * fail.
+ * ZOMBIES_BREAK=deadline: breaks the program on purpose (deadlines never
+ * close), to see that the test can fail.
  */
 #include <fcntl.h>
 #include <inttypes.h>

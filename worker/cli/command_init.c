@@ -69,8 +69,8 @@ static int run(const struct invocation *invocation)
     int code;
 
     if (fd < 0) {
-        say(errno == EEXIST ? "%s exists already and is unchanged: name "
-                              "another file, or remove it (%s)"
+        say(errno == EEXIST ? "%s exists already and was not changed: "
+                              "remove it, or name another file (%s)"
                             : "%s cannot be written: %s",
             path, strerror(errno));
         return EXIT_FAILED;

@@ -25,8 +25,8 @@ static bool is_resumable(const struct ledger_run *run)
 /* Print that the run accepts the definition of its job, which has changed. */
 static void note_accepts(const struct one_run *one)
 {
-    say_note("run %.*s accepts the present definition of job %.*s, which has "
-             "changed since the run began, and starts over under it",
+    say_note("run %.*s starts over under the present definition of job %.*s, "
+             "which has changed since the run began",
         SLICE_ARG(one->run->id), SLICE_ARG(one->run->job));
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* `worker:` of the configuration, and definitions that are shared. */
+/* `worker:` of the configuration, and struct definition, which several threads
+ * share by a reference count. */
 #include "worker/run/setup.h"
 
 #include <stdlib.h>

@@ -74,7 +74,7 @@ enum silence_end { SILENCE_RESPONSE, SILENCE_NO_RESPONSE, SILENCE_UNTOLD };
 int64_t silence_wait_ms(const struct silence *silence, int64_t now_ms);
 
 /* silence_refuses: is a request refused now? *ret: for how long the store has
- * not responded or served nothing, ms. */
+ * given no response, or has served no request, ms. */
 bool silence_refuses(
     const struct silence *silence, int64_t now_ms, int64_t *ret);
 

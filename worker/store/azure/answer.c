@@ -123,8 +123,8 @@ bool answer_is_token_refused(int status, const char *code)
 const char *answer_token_advice(int status, const char *code, bool queue)
 {
     if (answer_is_token_refused(status, code))
-        return "the access token is refused: check that the identity is of "
-               "the account's tenant, and the clock";
+        return "the access token is refused: check the clock, and that the "
+               "identity belongs to the account's tenant";
     if (status == 403)
         return queue ? ROLE_ADVICE("Queue") : ROLE_ADVICE("Table");
     return answer_advice(status, code);
