@@ -229,7 +229,8 @@ async function change_all(name, runs) {
     }
     say(runs.length > 1 ? `${done} runs: ${name} is done.` : last);
   } catch (error) {
-    say(`${done > 0 ? `Done before the error: ${done}. ` : ''}${error.message}`, true);
+    say((done > 0 ? `Done before the error: ${done}. ` : '') + error.message,
+        true);
   }
   page.runs_at = 0;
   await refresh();
@@ -631,7 +632,8 @@ function render_runs(left) {
   show($('runs-table'), page.runs.length > 0);
   show($('older').parentElement, page.next !== '');
   put($('runs-left'),
-      `${number(page.runs.length)} runs are shown; up to ${number(left)} more are older.`);
+      `${number(page.runs.length)} runs are shown; ` +
+      `up to ${number(left)} more are older.`);
 }
 
 // load_runs: load the first page, or the one after those that are shown.

@@ -499,11 +499,12 @@ async function many(suite) {
     // Goal: every run can be reached, once, page by page.
     await see('all pages of the table', async (page) => {
       await page.select('#filter-state', '');
-      await sees(page, '#runs-left', /^100 runs are shown; up to 9,900 more are older/);
+      await sees(page, '#runs-left',
+          /^100 runs are shown; up to 9,900 more are older/);
       for (let shown = 200; shown <= 1000; shown += 100) {
         await page.click('#older');
         await sees(page, '#runs-left', new RegExp(
-            `^${shown.toLocaleString('en-US')} are shown`));
+            `^${shown.toLocaleString('en-US')} runs are shown`));
       }
       const ids = await page.$$eval('#runs .id', (all) =>
         all.map((id) => id.textContent));
