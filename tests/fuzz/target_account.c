@@ -188,7 +188,7 @@ static void signature_is_sound(struct fuzz_source *in)
 static void secrets_are_not_shown(struct fuzz_source *in)
 {
     struct slice secret =
-        fuzz_base64(slice_of("a secret that nobody guesses"), in->arena);
+        fuzz_base64(slice_of("a secret that cannot be guessed"), in->arena);
     struct slice broken = fuzz_xml_text(in, 30);
     struct account *account;
     struct err err = {{0}};

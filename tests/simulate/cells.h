@@ -59,8 +59,8 @@ struct cells {
     struct arena arena;
     struct cell *first;
     struct value values[CELLS_VALUES_MAX];
-    int count; /* values[1] to values[count - 1] are in use; values[0] stands
-                  for "no value" */
+    int count; /* values[1] to values[count - 1] are in use; values[0] means
+                  "no value" */
 };
 
 void cells_init(struct cells *cells, struct sim *sim);

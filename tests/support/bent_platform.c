@@ -44,11 +44,14 @@ static int64_t look(const int64_t *at)
 static void stand_still(void)
 {
     struct timespec pause = {0, THAW_LOOK_NS};
+    char name[REAL_THREADS_NAME_BYTES];
 
-    while (look(&bend->frozen) != 0 &&
-           strncmp(real_threads_name(), bend->frozen_name,
-               sizeof(bend->frozen_name)) == 0)
+    while (look(&bend->frozen) != 0) {
+        real_threads_name(name);
+        if (strncmp(name, bend->frozen_name, sizeof(bend->frozen_name)) != 0)
+            return;
         (void)nanosleep(&pause, NULL);
+    }
 }
 
 static int64_t bent_ms(int64_t now_us)
@@ -82,7 +85,7 @@ static int64_t bent_wall_ticks(void)
 static void bent_lock(struct platform_mutex *mutex)
 {
     stand_still();
-    real_threads.lock(mutex);
+    platform_real.lock(mutex);
 }
 
 /* The wait ends after at most LONGEST_WAIT_US, in order to notice changed
@@ -144,7 +147,7 @@ struct bend *bent_platform_use(const char *path)
 {
     static struct platform_ops ops;
 
-    ops = real_threads;
+    ops = platform_real;
     ops.boot_id = bent_boot_id;
     ops.boot_ms = bent_boot_ms;
     ops.wall_ticks = bent_wall_ticks;

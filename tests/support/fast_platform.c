@@ -53,7 +53,7 @@ void fast_platform_use(void)
 {
     static struct platform_ops ops;
 
-    ops = real_threads;
+    ops = platform_real;
     ops.boot_id = fast_boot_id;
     ops.boot_ms = fast_boot_ms;
     ops.wall_ticks = fast_wall_ticks;

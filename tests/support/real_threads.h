@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* What platforms with other clocks have in common: the real threads, locks and
- * random bytes. */
-#ifndef TW_TESTS_REAL_THREADS_H
-#define TW_TESTS_REAL_THREADS_H
+/* What platforms with other clocks need of the real threads (platform_real in
+ * worker/base/platform.h). */
+#ifndef TW_TESTS_SUPPORT_REAL_THREADS_H
+#define TW_TESTS_SUPPORT_REAL_THREADS_H
 
 #include <stdint.h>
 
 #include "worker/base/platform.h"
 
-/* real_threads: all operations but boot_id, boot_ms, wall_ticks and wait. */
-extern const struct platform_ops real_threads;
+#define REAL_THREADS_NAME_BYTES 16 /* the limit of Linux, with the NUL */
 
-/* real_threads_name: returns the name of the calling thread; "": the platform
- * has not started it. */
-const char *real_threads_name(void);
+/* real_threads_name: ret: the name of the calling thread. A name that was given
+ * to platform_start() is cut to this length. */
+void real_threads_name(char ret[REAL_THREADS_NAME_BYTES]);
 
 /* real_threads_us: returns CLOCK_MONOTONIC in microseconds.
  * real_threads_wait: waits until cond is woken, or real_threads_us() is

@@ -2,8 +2,8 @@
 /*
  * A worker beside other processes of its host: it continues the runs of
  * processes that have died, and no other runs. In these tests each open lock
- * file stands for a process, and notes the runs that the process owns. Closing
- * the lock file stands for the end of the process, at which the kernel closes
+ * file represents a process, and notes the runs that the process owns. Closing
+ * the lock file represents the end of the process, at which the kernel closes
  * it.
  */
 #include "tests/support/test.h"

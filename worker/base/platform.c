@@ -304,7 +304,7 @@ static void real_join(struct platform_thread *thread)
     must(pthread_join(thread->real, NULL));
 }
 
-static const struct platform_ops real_ops = {
+const struct platform_ops platform_real = {
     .boot_id = real_boot_id,
     .boot_ms = real_boot_ms,
     .wall_ticks = real_wall_ticks,
@@ -322,11 +322,11 @@ static const struct platform_ops real_ops = {
 };
 
 /* Set before any thread exists; read-only afterwards. */
-static const struct platform_ops *platform = &real_ops;
+static const struct platform_ops *platform = &platform_real;
 
 void platform_use(const struct platform_ops *ops)
 {
-    platform = ops ? ops : &real_ops;
+    platform = ops ? ops : &platform_real;
 }
 
 const char *platform_boot_id(void)

@@ -55,6 +55,10 @@ struct platform_ops {
  * Borrowed for the life of the process. NULL: the real platform. */
 void platform_use(const struct platform_ops *ops);
 
+/* platform_real: the operations of the real platform. A platform that differs
+ * in a few of them copies the others. */
+extern const struct platform_ops platform_real;
+
 /* platform_boot_id: return the id of the boot of the kernel from which
  * platform_boot_ms() counts, as 36 hexadecimal digits and '-'. The id is equal
  * in all containers, and different after each boot. "": unknown. Static. */
