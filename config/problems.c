@@ -33,7 +33,8 @@ void problems_done(struct problems *problems)
 
 /* Add a problem to the list. Its file name is copied, because problems outlive
  * the tree that mark.file belongs to. A sentence that does not fit into a
- * struct err is cut. */
+ * struct err is cut. It may quote a value of the configuration that is a secret
+ * in a wrong place. */
 TW_PRINTF(4, 0)
 static void keep(struct problems *problems, struct mark mark, bool warning,
     const char *format, va_list arguments)
@@ -45,6 +46,7 @@ static void keep(struct problems *problems, struct mark mark, bool warning,
     if (problems->list == NULL)
         problems->list = mem_array(PROBLEMS_MAX, sizeof(*problems->list));
     err_put(&err, format, arguments);
+    (void)text_mask_secrets(err.text);
     if (mark.file != NULL)
         mark.file = mem_text(mark.file, strlen(mark.file));
     problems->list[problems->count++] =

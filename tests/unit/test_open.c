@@ -56,11 +56,24 @@ CONFIG_TEST(relative_paths_start_at_the_folder)
 #define NEEDS_ONE "`azure:` needs one" WAYS
 #define NEEDS_ONLY_ONE "`azure:` needs only one" WAYS
 
+#define MUST_BE_A_PATH                                                         \
+    "must be the path of a file, not a connection string or a SAS: a "         \
+    "connection string is the value of `connection_string:`"
+
 static const struct {
     const char *text;
     unsigned line, column;
     const char *problem;
 } wrong[] = {
+    {"azure: 'AccountName=a;AccountKey=b2s='\n", 1, 8,
+        "azure must be a map of keys, not the text "
+        "'AccountName=a;AccountKey=****'"},
+    {"azure: {connection_string_file: 'AccountName=a;AccountKey=b2s='}\n", 1,
+        33, "`connection_string_file:` " MUST_BE_A_PATH},
+    {"azure: {account: abc, sas_file: '" SAS "'}\n", 1, 33,
+        "`sas_file:` " MUST_BE_A_PATH},
+    {"embedded: 'AccountName=a;AccountKey=b2s='\n", 1, 11,
+        "`embedded:` " MUST_BE_A_PATH},
     {"{}\n", 1, 1,
         "store cloud needs either `embedded:` (a file) or `azure:` (a map)"},
     {"embedded: a.db\nazure: {connection_string: x}\n", 1, 1,

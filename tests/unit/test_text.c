@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Numbers, times, UTF-8, names: the edge cases of each. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -509,4 +510,29 @@ TEST(a_text_is_cut_between_characters)
     /* A text that has only invalid bytes does not become empty. */
     assert_int_equal(
         text_cut(slice_of("\x80\x80\x80\x80\x80\x80\x80\x80"), 6).len, 3);
+}
+
+TEST(values_of_keys_and_signatures_are_masked)
+{
+    static const struct {
+        const char *text, *masked;
+    } cases[] = {
+        {"AccountName=a;AccountKey=b2s=;EndpointSuffix=c",
+            "AccountName=a;AccountKey=****;EndpointSuffix=c"},
+        {"not the text 'x;accountkey=abc'", "not the text 'x;accountkey=***'"},
+        {"SharedAccessSignature=sv=1&sig=a%2b&se=2",
+            "SharedAccessSignature=****&sig=****&se=2"},
+        {"/data/sig=1/a.db", NULL},
+        {"AccountKey=", NULL},
+        {"", NULL},
+    };
+
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
+        const char *masked = cases[i].masked;
+        char text[80];
+
+        (void)snprintf(text, sizeof(text), "%s", cases[i].text);
+        assert_int_equal(text_mask_secrets(text), masked != NULL);
+        assert_string_equal(text, masked ? masked : cases[i].text);
+    }
 }

@@ -696,6 +696,21 @@ void text_visible(struct buf *to, struct slice text)
 /* The maximum number of continuation bytes of one character. */
 #define CONTINUATION_MAX 3
 
+bool text_mask_secrets(char *text)
+{
+    static const char *const names[] = {
+        "AccountKey=", "SharedAccessSignature=", "?sig=", "&sig="};
+    bool found = false;
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        for (char *at = text; (at = strcasestr(at, names[i])) != NULL;)
+            for (at += strlen(names[i]); *at && !strchr(";&'\" ", *at); at++) {
+                *at = '*';
+                found = true;
+            }
+    return found;
+}
+
 struct slice text_cut(struct slice text, size_t max_bytes)
 {
     size_t len = max_bytes;

@@ -96,6 +96,12 @@ bool text_is_hidden(uint32_t code_point);
  * bytes as escapes: \xXX, \uXXXX. */
 void text_visible(struct buf *to, struct slice text);
 
+/* text_mask_secrets: overwrite with * the values of AccountKey,
+ * SharedAccessSignature and sig, as connection strings and SAS write them. An
+ * operator may have put one in a wrong place. Returns whether there were any.
+ */
+bool text_mask_secrets(char *text);
+
 /*
  * text_cut: return the longest prefix of text that has at most max_bytes bytes
  * and ends at a character boundary. Use this function to cut any text that may

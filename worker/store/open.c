@@ -16,6 +16,7 @@
 #include "config/settings.h"
 #include "worker/base/crypto.h"
 #include "worker/base/file.h"
+#include "worker/base/mem.h"
 #include "worker/base/text.h"
 #include "worker/store/azure/azure.h"
 #include "worker/store/azure/identity.h"
@@ -127,9 +128,21 @@ static void load_path(const struct loading *loading,
     const struct yaml_node *node, const char *key, struct slice *ret)
 {
     struct slice path;
+    char *masked;
+    bool is_secret;
 
     if (!load_text(loading, node, key, &path))
         return;
+    masked = mem_text(path.at, path.len);
+    is_secret = text_mask_secrets(masked);
+    mem_free(masked);
+    if (is_secret) {
+        problems_add(loading->problems, node->mark,
+            "`%s:` must be the path of a file, not a connection string or a "
+            "SAS: a connection string is the value of `connection_string:`",
+            key);
+        return;
+    }
     *ret = path.len > 0 && path.at[0] == '/'
                ? path
                : arena_format(loading->arena, "%s/%.*s", loading->folder,
